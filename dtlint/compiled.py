@@ -1,0 +1,126 @@
+"""Data files in a form that loads fast: built into the wheel, or kept in the user's cache folder.
+
+The data of dtlint is written as CSV and YAML, for people. Parsing it takes longer than checking a config, so that
+every table is read in a compiled form: one JSON file that is made with the wheel, else a cache file that is made when
+the data changes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from zlib import crc32
+
+import dtlint
+
+BUILDERS: Mapping[str, str] = {
+    "gpus": "dtlint.catalog.build:gpus",
+    "instances": "dtlint.catalog.build:instances",
+    "models": "dtlint.catalog.build:models",
+    "framework-defaults": "dtlint.catalog.build:framework_defaults",
+    "deepspeed-keys": "dtlint.catalog.build:deepspeed_keys",
+    "vocabulary": "dtlint.plan.vocabulary:read_file",
+    "precedence": "dtlint.runs.settle:read_table",
+    "rules": "dtlint.rulebook.load:build",
+}
+"""What a wheel carries compiled: its name, and `module:function` that builds it."""
+
+SHIPPED = Path(__file__).parent / "_compiled"
+"""Where a wheel has the compiled files; a checkout has no such folder."""
+
+
+def load(name: str, inputs: Sequence[Path], build: Callable[[], object] | None = None) -> object:
+    """The data that `build` makes of the files `inputs`, from the wheel or the cache where that is possible.
+
+    `build` returns JSON-able data (tuples come back as lists); without one, what BUILDERS has under `name` does. A
+    cache that cannot be read or written costs time, nothing else.
+    """
+    shipped = _read(SHIPPED / f"{name}.json")
+    if shipped is not None:
+        return json.loads(shipped)
+    make = build or partial(compiled, name)
+    file = _cache_file(name, inputs)
+    if file is None:
+        return make()
+    stamp = _stamp([*inputs, *_code(name)])
+    cached = _read_stamped(file, stamp)
+    if cached is not None:
+        return cached
+    data = make()
+    _write(file, f"{stamp}\n{json.dumps(data)}")
+    return data
+
+
+def compiled(name: str) -> object:
+    """The data that BUILDERS names `name`, built anew."""
+    module, _, function = BUILDERS[name].partition(":")
+    data: object = getattr(import_module(module), function)()
+    return data
+
+
+def _code(name: str) -> list[Path]:
+    """The module that builds the data, which may change in a checkout."""
+    module = BUILDERS.get(name, "").partition(":")[0]
+    return [SHIPPED.parent.joinpath(*module.split(".")[1:]).with_suffix(".py")] if module else []
+
+
+def _stamp(files: Sequence[Path]) -> str:
+    """One line that changes when dtlint, Python or one of the files does."""
+    parts = [dtlint.__version__, sys.version.split()[0]]
+    for path in files:
+        status = path.stat()
+        parts.append(f"{path}:{status.st_mtime_ns}:{status.st_size}")
+    return json.dumps(parts)
+
+
+def _cache_file(name: str, inputs: Sequence[Path]) -> Path | None:
+    """Where the cache of this checkout is; None where the user has no such folder."""
+    folder = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(folder):  # noqa: PTH117 - the specification says that a relative path is to be ignored
+        home = os.path.expanduser("~")  # noqa: PTH111 - Path.home() raises where there is none
+        if not os.path.isabs(home):  # noqa: PTH117
+            return None
+        folder = f"{home}/.cache"
+    place = crc32("\n".join(map(str, inputs)).encode(errors="surrogateescape"))
+    return Path(folder, "dtlint", f"{name}-{sys.version_info[0]}.{sys.version_info[1]}-{place:08x}.json")
+
+
+def _read(file: Path) -> str | None:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _read_stamped(file: Path, stamp: str) -> object | None:
+    first, _, rest = (_read(file) or "").partition("\n")
+    if first != stamp:
+        return None
+    try:
+        data: object = json.loads(rest)
+    except ValueError:
+        return None
+    return data
+
+
+def _write(file: Path, text: str) -> None:
+    """Write in one step, so that another dtlint never reads half a file."""
+    draft = file.with_name(f"{file.name}.{os.getpid()}")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(file)
+    except OSError:
+        _remove(draft)
+
+
+def _remove(file: Path) -> None:
+    try:
+        file.unlink(missing_ok=True)
+    except OSError:
+        return
