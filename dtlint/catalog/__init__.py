@@ -1,0 +1,22 @@
+"""Numbers about hardware, models and frameworks, each with its source: the tables in data/, and how to ask them."""
+
+from __future__ import annotations
+
+from dtlint.catalog.frameworks import DeepSpeedKey, Default, deepspeed_keys, defaults, display_name
+from dtlint.catalog.hardware import Gpu, Instance, gpu, instance
+from dtlint.catalog.models import LatentAttention, Model, model
+
+__all__ = [
+    "DeepSpeedKey",
+    "Default",
+    "Gpu",
+    "Instance",
+    "LatentAttention",
+    "Model",
+    "deepspeed_keys",
+    "defaults",
+    "display_name",
+    "gpu",
+    "instance",
+    "model",
+]

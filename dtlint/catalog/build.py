@@ -1,0 +1,157 @@
+"""Turns the catalog's CSV and YAML tables into the JSON-able form that the lookups load."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+from dtlint.catalog import frameworks, hardware
+from dtlint.catalog import models as model_lookup
+from dtlint.catalog.names import normalized
+
+Row = dict[str, str]
+
+
+def gpus() -> object:
+    """[names, parts, rows] of the accelerators, in the field order of hardware.Gpu."""
+    rows = _rows(hardware.GPU_FILES[0])
+    shown = {row["name"]: row for row in _rows(hardware.GPU_FILES[1])}
+    names = {alias: index for index, row in enumerate(rows) for alias in _names(row, shown[row["name"]]["printed"])}
+    parts = [_parts(row) for row in rows]
+    return [names, parts, [_gpu(row, float(shown[row["name"]]["memory_gib"])) for row in rows]]
+
+
+def instances() -> object:
+    """The fields of hardware.Instance by normalized name."""
+    return {
+        normalized(row["name"]): [
+            row["name"],
+            row["cloud"],
+            row["gpu"],
+            int(row["gpus"]),
+            _number(row["network_gbit_per_s"]),
+            _number(row["usd_per_hour"]),
+            row["source"],
+        ]
+        for row in _rows(hardware.INSTANCE_FILES[0])
+    }
+
+
+def models() -> object:
+    """[names, rows] of the public models, in the field order of models.Model."""
+    rows = _rows(model_lookup.MODEL_FILES[0])
+    names = {alias: index for index, row in enumerate(rows) for alias in _names(row)}
+    return [names, [_model(row) for row in rows]]
+
+
+def framework_defaults() -> object:
+    """The rows of frameworks.yaml with the tools' display names."""
+    return _yaml(frameworks.DEFAULTS_FILES[0])
+
+
+def deepspeed_keys() -> object:
+    """The rows of deepspeed_keys.csv, in the field order of frameworks.DeepSpeedKey."""
+    return [[row[field] for field in frameworks.DeepSpeedKey._fields] for row in _rows(frameworks.DEEPSPEED_FILES[0])]
+
+
+def _gpu(row: Row, memory_gib: float) -> list[object]:
+    return [
+        row["name"],
+        float(row["memory_gb"]),
+        memory_gib,
+        _number(row["memory_bandwidth_gb_per_s"]),
+        _number(row["bf16_tflops"]),
+        _number(row["fp16_tflops"]),
+        _number(row["fp8_tflops"]),
+        _number(row["tf32_tflops"]),
+        _number(row["fp32_tflops"]),
+        _number(row["intranode_gb_per_s"]),
+        _count(row["nvlink_domain"]),
+        int(row["gpus_per_node"]),
+        _number(row["measured_gemm_tflops"]),
+        _number(row["measured_fp8_gemm_tflops"]),
+        row["source"],
+    ]
+
+
+def _parts(row: Row) -> list[str]:
+    """The words of a GPU's name, the family first, its size last where the name has none."""
+    words = normalized(row["name"]).split("-")
+    size = f"{row['memory_gb']}gb"
+    return [*(hardware.plain_word(word) for word in words), *([] if size in words else [size])]
+
+
+def _model(row: Row) -> list[object]:
+    """One model's fields; widths and counts that a dense model lacks are 0."""
+    parameters = _parameters(row)
+    return [
+        row["name"],
+        row["architecture"],
+        *(int(row[column]) for column in ("layers", "hidden", "heads", "kv_heads", "head_dim")),
+        _count(row["ffn"]),
+        int(row["vocab"]),
+        row["gated_mlp"] == "true",
+        row["tied_embeddings"] == "true",
+        *(
+            _count(row[column]) or 0
+            for column in ("experts", "experts_per_token", "expert_ffn", "shared_expert_ffn", "moe_layers")
+        ),
+        _latent_attention(row),
+        parameters,
+        _billions(row, "active_parameters_billion") or _active(row, parameters),
+        row["source"],
+    ]
+
+
+def _parameters(row: Row) -> float | None:
+    """The published count; what the shape gives instead where the published one is only the rounded name."""
+    published, counted = _billions(row, "published_parameters_billion"), _billions(row, "computed_parameters_billion")
+    if row["published_basis"] in ("read", "recalled"):
+        return published or counted
+    return counted or published
+
+
+def _active(row: Row, parameters: float | None) -> float | None:
+    """Parameters that one token visits: all but the experts that it is not routed to."""
+    experts = _count(row["experts"])
+    if not experts or parameters is None:
+        return parameters
+    matrices = 3 if row["gated_mlp"] == "true" else 2
+    idle = experts - int(row["experts_per_token"])
+    return parameters - int(row["moe_layers"]) * idle * matrices * int(row["hidden"]) * int(row["expert_ffn"])
+
+
+def _latent_attention(row: Row) -> list[int] | None:
+    columns = ("mla_q_lora_rank", "mla_kv_lora_rank", "mla_rope_dim", "mla_nope_dim", "mla_v_dim")
+    return [_count(row[column]) or 0 for column in columns] if row["mla_kv_lora_rank"] else None
+
+
+def _names(row: Row, more: str = "") -> set[str]:
+    """All normalized names of a row, with `more` aliases; the organisation before a name may be left out."""
+    name = row["name"]
+    aliases = f"{row['aliases']};{more}".split(";")
+    return {normalized(alias) for alias in (name, name.rpartition("/")[2], *aliases) if alias}
+
+
+def _billions(row: Row, column: str) -> float | None:
+    return float(row[column]) * 1e9 if row[column] else None
+
+
+def _number(cell: str) -> float | None:
+    return float(cell) if cell else None
+
+
+def _count(cell: str) -> int | None:
+    return int(cell) if cell else None
+
+
+def _rows(file: Path) -> list[Row]:
+    with file.open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def _yaml(file: Path) -> object:
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return yaml.load(file.read_text(encoding="utf-8"), loader)

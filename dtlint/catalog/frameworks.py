@@ -1,0 +1,137 @@
+"""What frameworks and front ends do when a setting is not written, by version; and the keys that DeepSpeed's config
+has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple, cast
+
+from dtlint.compiled import load
+from dtlint.value import Plain
+
+DATA = Path(__file__).parent / "data"
+DEFAULTS_FILES = (DATA / "frameworks.yaml",)
+DEEPSPEED_FILES = (DATA / "deepspeed_keys.csv",)
+
+
+class Default(NamedTuple):
+    """What a tool takes for a setting that nothing writes.
+
+    It holds where every setting in `when` has one of the values given there, from version `since` up to but without
+    `until` ("" is open). `value` None: the tool has none and does without. `tool` is the name for people
+    ("Megatron-LM").
+    """
+
+    value: Plain
+    when: Mapping[str, tuple[Plain, ...]]
+    since: str
+    until: str
+    tool: str
+    source: str
+
+
+class DeepSpeedKey(NamedTuple):
+    """One key of DeepSpeed's config file.
+
+    `section` is the dotted path of the object that holds it ("" for the top level), `type` what it takes, `default` as
+    JSON text, `auto` whether a front end fills "auto" ("yes") or DeepSpeed means something by it ("own"). `setting` is
+    the plan's setting that it writes, if any. `first` and `last` are the releases that have it ("" is open), `instead`
+    the name that replaces it. `reach` says where it works, if not everywhere ("stage 3", "nowhere").
+    """
+
+    section: str
+    name: str
+    type: str
+    default: str
+    auto: str
+    setting: str
+    first: str
+    last: str
+    instead: str
+    reach: str
+
+
+def defaults(framework: str, setting: str, version: str = "") -> tuple[Default, ...]:
+    """The defaults that a framework or front end has for a setting, in the order in which to try them; () where it has
+    none.
+
+    With a version only those that hold in it; without one all, the newest first.
+    """
+    found = _tables().get(framework, {}).get(setting, ())
+    return tuple(each for each in found if _holds(each, version)) if version else found
+
+
+def _holds(default: Default, version: str) -> bool:
+    """Whether a version lies in a default's range."""
+    release = _release(version)
+    return _release(default.since) <= release and (not default.until or release < _release(default.until))
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """The numbers of a version, for comparison (0.19.3rc1 counts as 0.19.3)."""
+    return tuple(int(number) for number in re.findall(r"\d+", re.split(r"[^\d.]", version.lstrip("v"))[0]))
+
+
+def display_name(framework: str) -> str:
+    """How the framework is called in sentences; the name itself where the catalog does not know it."""
+    return _names().get(framework, framework)
+
+
+@cache
+def deepspeed_keys() -> tuple[DeepSpeedKey, ...]:
+    """Every key that DeepSpeed's config has or had."""
+    rows = cast("list[list[str]]", load("deepspeed-keys", DEEPSPEED_FILES))
+    return tuple(DeepSpeedKey._make(row) for row in rows)
+
+
+Row = dict[str, object]
+
+
+@cache
+def _file() -> dict[str, dict[str, object]]:
+    table = load("framework-defaults", DEFAULTS_FILES)
+    return cast("dict[str, dict[str, object]]", table)
+
+
+@cache
+def _names() -> dict[str, str]:
+    return {framework: str(entry["tool"]) for framework, entry in _file().items()}
+
+
+@cache
+def _tables() -> dict[str, dict[str, tuple[Default, ...]]]:
+    tables: dict[str, dict[str, tuple[Default, ...]]] = {}
+    for framework, entry in _file().items():
+        tables[framework] = {**tables.get(str(entry.get("like")), {}), **_table(entry)}
+    return tables
+
+
+def _table(entry: dict[str, object]) -> dict[str, tuple[Default, ...]]:
+    tool, source = str(entry["tool"]), str(entry["source"])
+    settings = cast("dict[str, object]", entry["settings"])
+    return {name: tuple(_default(row, tool, source) for row in _alternatives(rows)) for name, rows in settings.items()}
+
+
+def _alternatives(rows: object) -> list[Row]:
+    """A setting's entry is a bare value, one row, or a list of rows."""
+    if isinstance(rows, list):
+        return [row if isinstance(row, dict) else {"value": row} for row in rows]
+    return [rows if isinstance(rows, dict) else {"value": rows}]
+
+
+def _default(row: Row, tool: str, source: str) -> Default:
+    when = {setting: _several(value) for setting, value in cast("Row", row.get("when", {})).items()}
+    since, until = str(row.get("since", "")), str(row.get("until", ""))
+    return Default(_plain(row["value"]), when, since, until, tool, str(row.get("source", source)))
+
+
+def _several(value: object) -> tuple[Plain, ...]:
+    return tuple(value) if isinstance(value, list) else (_plain(value),)
+
+
+def _plain(value: object) -> Plain:
+    return tuple(value) if isinstance(value, list) else cast("Plain", value)

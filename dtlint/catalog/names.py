@@ -1,0 +1,14 @@
+"""How names of GPUs, machines and models are compared: letters in any case, `_ - . :` and spaces alike, nothing left
+out.
+"""
+
+from __future__ import annotations
+
+import re
+
+_SEPARATORS = r"[\s_.:()-]+"
+
+
+def normalized(name: str) -> str:
+    """The name in small letters with one `-` for every run of separators (opt-1.3b stays apart from opt-13b)."""
+    return re.sub(_SEPARATORS, "-", name.strip().lower()).strip("-")
