@@ -1,0 +1,156 @@
+"""The plan of a run: what is split, over what, in which precision; every setting with its origin. Knows no file
+format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dtlint.plan.vocabulary import Misfit, Term, fit, parse, term, vocabulary
+from dtlint.value import Choice, Plain, Setting, Unknown, Value, derived, given
+
+if TYPE_CHECKING:
+    from dtlint.source import Span
+
+__all__ = ["Dialect", "Infeasible", "Misfit", "Plan", "Term", "parse", "term", "vocabulary"]
+
+KEEP = ("parallel.world_size", "batch.global")
+"""What `but` leaves as it is unless the change names it: the machines and the training mathematics (and the model,
+which it never touches).
+"""
+
+
+class Infeasible(NamedTuple):
+    """Why a plan cannot be: the setting at fault and a sentence."""
+
+    setting: str
+    reason: str
+
+
+class Dialect(NamedTuple):
+    """How the files of a run speak: where a setting that is not written would be written, and how one writes it."""
+
+    home: Callable[[str], Span | None] = lambda setting: None
+    spell: Callable[[str, Plain], str] = lambda setting, value: f"{setting}={_shown(value)}"
+
+
+class Plan:
+    """Settings by their vocabulary name. `get` answers from what is stated, then from what follows, then from the
+    framework's defaults.
+
+    `collections` holds what rules look at one by one (entries of code and of the files). `open` says why a setting
+    that is not written may
+    still be set (an argument list with an unknown word), "" if it can't.
+    """
+
+    __slots__ = ("_memo", "collections", "dialect", "estimate", "facts", "followed", "open", "settings", "unread")
+
+    def __init__(
+        self,
+        settings: Mapping[str, Setting],
+        collections: Mapping[str, tuple[object, ...]] | None = None,
+        dialect: Dialect | None = None,
+        open_reason: str = "",
+        unread: str = "",
+    ) -> None:
+        self.settings = settings
+        self.collections = collections or {}
+        self.dialect = dialect or Dialect()
+        self.open = open_reason
+        self.unread = unread
+        self.followed: Mapping[str, Plain] = {}
+        self.estimate: object = None
+        self.facts: dict[str, Any] = {}
+        self._memo: dict[str, Value | Unknown] = {}
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Plain]) -> Plan:
+        """A plan from plain values; Misfit for a name or value outside the vocabulary."""
+        return cls({name: given(fit(term(name), value), "Plan.of") for name, value in settings.items()})
+
+    def get(self, name: str) -> Value | Unknown:
+        """The setting's effective value with its origin, or why it is unknown and how to tell it."""
+        found = self._memo.get(name)
+        if found is None:
+            self._memo[name] = Unknown(f"{name} hangs on itself", f"--set {name}=...")
+            found = self._memo[name] = self._find(name)
+        return found
+
+    def stated(self, name: str) -> Value | None:
+        """The value that the files or the user state, None if they do not."""
+        found = self.settings.get(name)
+        return found if isinstance(found, Value) else None
+
+    def value(self, name: str) -> Plain:
+        """The plain value, None if unknown."""
+        found = self.get(name)
+        return found.value if isinstance(found, Value) else None
+
+    def number(self, name: str) -> float | None:
+        """The setting as a number, None if unknown or no number."""
+        found = self.value(name)
+        return found if isinstance(found, (int, float)) and not isinstance(found, bool) else None
+
+    def integer(self, name: str) -> int | None:
+        """The setting as a whole number, None if unknown or not whole."""
+        found = self.number(name)
+        return int(found) if found is not None and found == int(found) else None
+
+    def flag(self, name: str) -> bool | None:
+        """The setting as true or false, None if unknown."""
+        found = self.value(name)
+        return found if isinstance(found, bool) else None
+
+    def word(self, name: str) -> str | None:
+        """The setting as a word, None if unknown."""
+        found = self.value(name)
+        return found if isinstance(found, str) else None
+
+    def collection(self, name: str) -> tuple[object, ...]:
+        """The members of a collection such as `code.collectives`."""
+        return self.collections.get(name, ())
+
+    def with_settings(self, changes: Mapping[str, Setting]) -> Plan:
+        """The same run with these settings stated too; nothing derived is kept."""
+        return self.restated({**self.settings, **changes})
+
+    def restated(self, settings: Mapping[str, Setting]) -> Plan:
+        """The same run with these settings stated instead of today's; nothing derived is kept."""
+        return Plan(settings, self.collections, self.dialect, self.open, self.unread)
+
+    def but(self, changes: Mapping[str, Plain], keep: tuple[str, ...] = KEEP) -> Plan | Infeasible:
+        """This plan with `changes`, everything derived anew while `keep` stays; `followed` holds the written
+        settings that had to change too.
+        """
+        from dtlint.plan.change import change
+
+        return change(self, changes, keep)
+
+    def _find(self, name: str) -> Value | Unknown:
+        from dtlint.plan.derive import follow
+
+        stated = self.settings.get(name)
+        if isinstance(stated, Value):
+            return stated
+        if isinstance(stated, Unknown) and stated.means and stated.means != name:
+            meant = self.get(stated.means)
+            if isinstance(meant, Value):
+                return derived(meant.value, stated.means, note="by its meaning")
+        return follow(self, name) or _undecided(stated) or self._default(name)
+
+    def _default(self, name: str) -> Value | Unknown:
+        from dtlint.plan.derive import framework_default
+
+        return framework_default(self, name) or Unknown(f"no file tells {name}", f"--set {name}=...")
+
+
+def _undecided(stated: Setting | None) -> Unknown | None:
+    if isinstance(stated, Choice):
+        guards = " or ".join(option.guard for option in stated.options)
+        return Unknown(f"depends on {guards}", "pick with --arg or --env")
+    return stated if isinstance(stated, Unknown) else None
+
+
+def _shown(value: Plain) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,82 @@
+"""How many parameters a shape has: attention, feed-forward, experts, embeddings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dtlint.plan import Plan
+
+
+def count_parameters(plan: Plan) -> int | None:
+    """Parameters of a transformer of this shape; None where layers, hidden size or feed-forward width are unknown.
+
+    Per layer h*d*(A+2K) + A*d*h for attention, 2hF or 3hF (gated) for the feed-forward layer, 2h for norms; the
+    embedding V*h once if
+    tied, else twice (Megatron-LM theoretical_memory_usage.py). An unknown vocabulary counts with its typical size.
+    """
+    layers, hidden = plan.integer("model.layers"), plan.integer("model.hidden")
+    if layers is None or hidden is None:
+        return None
+    feed_forward = _feed_forward_parameters(plan, layers, hidden)
+    if feed_forward is None:
+        return None
+    return (
+        layers * (attention_parameters(plan, hidden) + 2 * hidden) + feed_forward + embedding_parameters(plan, hidden)
+    )
+
+
+def attention_parameters(plan: Plan, hidden: int) -> int:
+    """Weights of one attention block: queries, keys, values and output."""
+    heads = plan.integer("model.heads") or max(1, hidden // 128)
+    width = heads * (plan.integer("model.head_dim") or hidden // heads)
+    groups = (plan.integer("model.kv_heads") or heads) * (width // heads)
+    return hidden * (2 * width + 2 * groups)
+
+
+def embedding_parameters(plan: Plan, hidden: int) -> int:
+    """Weights of the input and output embedding."""
+    return vocabulary_size(plan) * hidden * (1 if plan.flag("model.tied_embeddings") else 2)
+
+
+def vocabulary_size(plan: Plan) -> int:
+    """The vocabulary, or its typical size where it is unknown."""
+    from dtlint.plan.vocabulary import term
+
+    found = plan.integer("model.vocab")
+    typical = term("model.vocab").typical
+    return found if found is not None else int(typical) if isinstance(typical, int) else 0
+
+
+def active_fraction_unknown(plan: Plan) -> bool:
+    """Whether the count rests on a typical vocabulary."""
+    return plan.integer("model.vocab") is None
+
+
+def lora_parameters(plan: Plan, rank: int) -> int | None:
+    """Parameters of rank-`rank` adapters on every linear layer: rank x (in + out) each; None where the shape is
+    unknown.
+    """
+    layers, hidden, width = plan.integer("model.layers"), plan.integer("model.hidden"), plan.integer("model.ffn")
+    if layers is None or hidden is None or width is None:
+        return None
+    heads = plan.integer("model.heads") or 1
+    groups = (plan.integer("model.kv_heads") or heads) * (hidden // heads)
+    attention = 4 * hidden + 2 * (hidden + groups)
+    matrices = 3 if plan.flag("model.gated_mlp") else 2
+    return layers * rank * (attention + matrices * (hidden + width))
+
+
+def _feed_forward_parameters(plan: Plan, layers: int, hidden: int) -> int | None:
+    matrices = 3 if plan.flag("model.gated_mlp") else 2
+    experts = plan.integer("model.experts") or 0
+    width = plan.integer("model.ffn")
+    if not experts:
+        return layers * matrices * hidden * width if width is not None else None
+    expert_width = plan.integer("model.expert_ffn") or width
+    if expert_width is None:
+        return None
+    moe_layers = min(layers, plan.integer("model.moe_layers") or layers)
+    shared = plan.integer("model.shared_expert_ffn") or 0
+    per_layer = matrices * hidden * (experts * expert_width + shared) + hidden * experts
+    return moe_layers * per_layer + (layers - moe_layers) * matrices * hidden * (width or expert_width)
