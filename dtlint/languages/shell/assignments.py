@@ -1,0 +1,87 @@
+"""Applies assignments: plain, `+=`, to an element, of a whole array."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dtlint.languages.shell.expand import expand_text, expand_words
+from dtlint.languages.shell.parameters import element_key
+from dtlint.languages.shell.state import Array, Shell
+from dtlint.languages.shell.syntax import Assignment, WordSyntax
+from dtlint.languages.shell.text import Text, bounded, several
+from dtlint.languages.shell.variables import assign, read_element, read_variable
+from dtlint.languages.traced import Word
+
+
+def apply_assignment(shell: Shell, assignment: Assignment) -> None:
+    """Set the variable as the assignment says."""
+    if assignment.elements is not None:
+        shell.variables[assignment.name] = _array(shell, assignment)
+        return
+    value = expand_text(shell, assignment.value) if assignment.value is not None else ()
+    key = ""
+    if assignment.subscript is not None:
+        key = element_key(shell, assignment.name, expand_text(shell, assignment.subscript), assignment.span)
+    if assignment.append:
+        value = bounded((*read_element(shell, assignment.name, key, assignment.span), *value))
+    assign(shell, assignment.name, value, key)
+
+
+def _array(shell: Shell, assignment: Assignment) -> Array:
+    before = read_variable(shell, assignment.name)
+    associative = isinstance(before, Array) and before.associative
+    items = _kept(before) if assignment.append else {}
+    rest = before.rest if isinstance(before, Array) and assignment.append else None
+    for index, word in assignment.elements or ():
+        if index is not None:
+            items[element_key(shell, assignment.name, expand_text(shell, index), assignment.span)] = expand_text(
+                shell, word
+            )
+            continue
+        for each in expand_words(shell, (word,)):
+            items[str(_next_index(items))] = several(each.pieces) if each.many else each.pieces
+    return Array(items, associative, rest)
+
+
+def _next_index(items: dict[str, Text]) -> int:
+    return 1 + max((int(key) for key in items if key.isdigit()), default=-1) if items else 0
+
+
+def _kept(before: object) -> dict[str, Text]:
+    if isinstance(before, Array):
+        return dict(before.items)
+    return {"0": before} if isinstance(before, tuple) and before else {}
+
+
+def prefix_environment(shell: Shell, assignments: Sequence[Assignment]) -> dict[str, Text]:
+    """What `A=1 B=2 command` adds to the command's environment."""
+    environment: dict[str, Text] = {}
+    for assignment in assignments:
+        if assignment.value is not None and assignment.subscript is None:
+            environment[assignment.name] = expand_text(shell, assignment.value)
+    return environment
+
+
+def declare(shell: Shell, word: WordSyntax | Assignment) -> str | None:
+    """Apply one argument of `export`, `local`, ...; the name that it declares, None if it is an option or unknown."""
+    if isinstance(word, Assignment):
+        apply_assignment(shell, word)
+        return word.name
+    for each in expand_words(shell, (word,)):
+        text = each.text
+        if text is None or not text:
+            return _declared_unknown(shell, each)
+        name, equals, _ = text.partition("=")
+        if equals and name.isidentifier():
+            assign(shell, name, each.part(len(name) + 1).pieces)
+        return name if name.isidentifier() else None
+    return None
+
+
+def _declared_unknown(shell: Shell, word: Word) -> str | None:
+    """`export "$NAME=..."` or a value that is partly unknown: set it if at least the name is known."""
+    name, equals, _ = word.shown.partition("=")
+    if not equals or not name.isidentifier():
+        return None
+    assign(shell, name, word.part(len(name) + 1).pieces)
+    return name

@@ -1,0 +1,186 @@
+"""The builtin commands of the shell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dtlint.languages.shell.ansi import escape_at
+from dtlint.languages.shell.arithmetic import number_of
+from dtlint.languages.shell.call import Call
+from dtlint.languages.shell.conditions import test_words
+from dtlint.languages.shell.declaring import run_declare, run_export, run_unset
+from dtlint.languages.shell.flow import ExitShell, LeaveLoop, NextRound, ReturnFromFunction
+from dtlint.languages.shell.formats import printf_text
+from dtlint.languages.shell.reading import run_mapfile, run_read
+from dtlint.languages.shell.state import Positional, Verdict
+from dtlint.languages.shell.text import Text, cut, flat, literal, unknown
+from dtlint.languages.shell.variables import assign, positional_of, read_text
+from dtlint.languages.traced import Piece
+
+WITHOUT_TRACE_WRITTEN = """
+wait trap cd shopt ulimit umask alias unalias pushd popd jobs kill disown times enable history bind caller
+"""
+WITHOUT_TRACE = frozenset(WITHOUT_TRACE_WRITTEN.split())
+
+
+def _nothing(call: Call) -> None:
+    """Commands that leave no trace in what runs start."""
+
+
+def _test(call: Call) -> None:
+    words = call.words[1:]
+    if call.words[0].text == "[":
+        words = words[:-1] if words and words[-1].text == "]" else words
+    call.shell.status = test_words(call.shell, words, call.place)
+
+
+def _true(call: Call) -> None:
+    call.shell.status = Verdict(True)
+
+
+def _false(call: Call) -> None:
+    call.shell.status = Verdict(False)
+
+
+def _echo(call: Call) -> None:
+    words, ending, escapes = call.words[1:], True, False
+    while (
+        words and (text := words[0].text) is not None and text[:1] == "-" and text[1:] and set(text[1:]) <= set("neE")
+    ):
+        ending, escapes = ending and "n" not in text, "e" in text or escapes
+        words = words[1:]
+    pieces: list[Piece] = []
+    for number, word in enumerate(words):
+        pieces.extend(literal(" ", call.place) if number else ())
+        pieces.extend(word.pieces)
+    output = with_escapes(tuple(pieces)) if escapes else tuple(pieces)
+    call.shell.emit((*output, *literal("\n", call.place)) if ending else output)
+
+
+def with_escapes(text: Text) -> Text:
+    """A text with its backslash escapes replaced by what they stand for."""
+    characters = flat(text)
+    if "\\" not in characters:
+        return text
+    pieces: list[Piece] = []
+    at = 0
+    while at < len(characters):
+        backslash = characters.find("\\", at)
+        backslash = len(characters) if backslash < 0 else backslash
+        pieces.extend(cut(text, at, backslash))
+        at = backslash
+        if at < len(characters):
+            yielded, length = escape_at(characters, at)
+            pieces.append(cut(text, at, at + 1)[0]._replace(text=yielded))
+            at += length
+    return tuple(pieces)
+
+
+def _printf(call: Call) -> None:
+    words = call.words[1:]
+    if words and words[0].text == "--":
+        words = words[1:]
+    if len(words) > 2 and words[0].text == "-v" and words[1].text is not None:
+        assign(call.shell, words[1].text, printf_text(words[2:], call.place))
+    elif words:
+        call.shell.emit(printf_text(words, call.place))
+
+
+def _set(call: Call) -> None:
+    words = call.words[1:]
+    for number, word in enumerate(words):
+        text = word.text
+        if text == "--":
+            call.shell.positional = positional_of(words[number + 1 :])
+            return
+        if text is None or text[:1] not in ("-", "+"):
+            if number and words[number - 1].text in ("-o", "+o"):
+                continue
+            call.shell.positional = positional_of(words[number:])
+            return
+
+
+def _shift(call: Call) -> None:
+    count = number_of(call.shell, call.words[1].pieces, call.place) if len(call.words) > 1 else 1
+    before = call.shell.positional
+    if count is None or count < 0 or (count > len(before.words) and before.rest is None):
+        call.shell.status = Verdict(False)
+        return
+    call.shell.positional = Positional(before.words[count:], before.rest, before.first + count)
+
+
+def _let(call: Call) -> None:
+    number: int | None = 0
+    for word in call.words[1:]:
+        number = number_of(call.shell, word.pieces, call.place)
+    call.shell.status = Verdict(None if number is None else number != 0)
+
+
+def _exit(call: Call) -> None:
+    raise ExitShell
+
+
+def _return(call: Call) -> None:
+    texts = call.texts
+    if texts:
+        call.shell.status = Verdict(texts[0] == "0") if texts[0] is not None and texts[0].isdigit() else Verdict(None)
+    raise ReturnFromFunction
+
+
+def _levels(call: Call) -> int:
+    text = call.texts[0] if call.texts else "1"
+    return int(text) if text and text.isdigit() and 0 < len(text) < 4 else 1
+
+
+def _break(call: Call) -> None:
+    raise LeaveLoop(_levels(call))
+
+
+def _continue(call: Call) -> None:
+    raise NextRound(_levels(call))
+
+
+def _getopts(call: Call) -> None:
+    """Options that were not given are not there."""
+    call.shell.status = Verdict(False)
+
+
+def _pwd(call: Call) -> None:
+    call.shell.emit((*read_text(call.shell, "PWD", call.place), *literal("\n", call.place)))
+
+
+def _undecided(call: Call) -> None:
+    call.shell.status = Verdict(None)
+    call.shell.emit(unknown(call.place, f"the output of {call.words[0].shown} is known only when it runs"))
+
+
+BUILTINS: dict[str, Callable[[Call], None]] = {
+    "echo": _echo,
+    "printf": _printf,
+    "test": _test,
+    "[": _test,
+    "true": _true,
+    ":": _true,
+    "false": _false,
+    "export": run_export,
+    "declare": run_declare,
+    "typeset": run_declare,
+    "local": run_declare,
+    "readonly": run_declare,
+    "unset": run_unset,
+    "set": _set,
+    "shift": _shift,
+    "read": run_read,
+    "mapfile": run_mapfile,
+    "readarray": run_mapfile,
+    "let": _let,
+    "getopts": _getopts,
+    "exit": _exit,
+    "return": _return,
+    "break": _break,
+    "continue": _continue,
+    "pwd": _pwd,
+    "type": _undecided,
+    "hash": _undecided,
+    **dict.fromkeys(WITHOUT_TRACE, _nothing),
+}

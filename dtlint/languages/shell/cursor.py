@@ -1,0 +1,77 @@
+"""Where the reader stands in a script, and what it has met so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dtlint.languages.shell.syntax import Redirection, Sequence, Simple, WordSyntax
+from dtlint.languages.traced import Lost
+from dtlint.source import Problem, Source, Span
+
+MAX_NESTING = 60
+"""Deepest nesting of commands, quotes and expansions that is read."""
+
+
+class Cursor:
+    """A reading position in `source` up to `end`, with the heredocs whose bodies begin at the next line end.
+
+    `read_commands` reads the commands of a substitution up to its closing parenthesis; the grammar sets it, so that
+    words need not know the grammar.
+    """
+
+    __slots__ = (
+        "at",
+        "cause",
+        "cut",
+        "depth",
+        "end",
+        "heredocs",
+        "lost",
+        "not_arithmetic",
+        "problems",
+        "read_commands",
+        "source",
+        "text",
+    )
+
+    def __init__(
+        self, source: Source, read_commands: Callable[[Cursor], Sequence], start: int = 0, end: int | None = None
+    ) -> None:
+        self.source = source
+        self.text = source.text if end is None or end == len(source.text) else source.text[:end]
+        self.at = start
+        self.end = len(self.text)
+        self.read_commands = read_commands
+        self.heredocs: list[tuple[Redirection, str, bool]] = []
+        self.problems: list[Problem] = []
+        self.lost: list[Lost] = []
+        self.cause: Span | None = None
+        self.cut: tuple[Simple, Span] | None = None
+        self.not_arithmetic: set[int] = set()
+        self.depth = 0
+
+    def peek(self, length: int = 1) -> str:
+        """The next characters, "" at the end."""
+        return self.text[self.at : self.at + length]
+
+    def span(self, start: int) -> Span:
+        """From `start` to the reading position."""
+        return Span(self.source, start, self.at)
+
+    def word(self, start: int) -> WordSyntax:
+        """An empty word at `start`."""
+        return WordSyntax((), Span(self.source, start, start))
+
+    def problem(self, start: int, end: int, message: str) -> None:
+        """Note a defect that does not stop the reading."""
+        if len(self.problems) < 50:
+            self.problems.append(Problem(Span(self.source, start, end), message, fatal=False))
+
+
+class SyntaxFault(Exception):  # noqa: N818 - control flow of the reader: recovery continues at the next line
+    """The text at `start` is not shell syntax."""
+
+    def __init__(self, start: int, message: str) -> None:
+        super().__init__(message)
+        self.start = start
+        self.message = message

@@ -1,0 +1,93 @@
+"""`#SBATCH` lines: the words that they hold, and the SLURM variables that follow from them."""
+
+from __future__ import annotations
+
+import re
+
+from dtlint.languages.shell.state import Shell
+from dtlint.languages.traced import Piece, Word, pieces_between
+from dtlint.source import Source, Span
+from dtlint.value import Step
+
+LINE = re.compile(r"^[ \t]*#SBATCH[ \t]+([^\n]*)", re.MULTILINE)
+COMMAND = re.compile(r"^[ \t]*[^#\s]", re.MULTILINE)
+WORD = re.compile(r"(?:[^\s'\"#]|(?<!\s)#|'[^'\n]*'|\"[^\"\n]*\")+")
+FOLLOWING = {
+    "nodes": ("SLURM_NNODES", "SLURM_JOB_NUM_NODES"),
+    "ntasks": ("SLURM_NTASKS", "SLURM_NPROCS"),
+    "ntasks-per-node": ("SLURM_NTASKS_PER_NODE",),
+    "cpus-per-task": ("SLURM_CPUS_PER_TASK",),
+    "gpus-per-node": ("SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE"),
+    "gres": ("SLURM_GPUS_ON_NODE",),
+}
+SHORT = {"-N": "nodes", "-n": "ntasks", "-c": "cpus-per-task"}
+COUNT = re.compile(r"(?:gpu:(?:[\w.-]+:)?)?(\d+)$")
+MEANS = {
+    "nodes": "cluster.nodes",
+    "gpus-per-node": "cluster.gpus_per_node",
+    "gres": "cluster.gpus_per_node",
+    "ntasks": "launch.processes",
+}
+
+
+def read_directives(source: Source) -> tuple[Word, ...]:
+    """The words of the `#SBATCH` lines above the first command, each with its place."""
+    if "#SBATCH" not in source.text:
+        return ()
+    command = COMMAND.search(source.text)
+    end = command.start() if command else len(source.text)
+    words: list[Word] = []
+    for line in LINE.finditer(source.text, 0, end):
+        words.extend(_words(source, line.start(1), line.end(1)))
+    return tuple(words)
+
+
+def _words(source: Source, start: int, end: int) -> list[Word]:
+    words: list[Word] = []
+    for match in WORD.finditer(source.text, start, end):
+        if source.text[start : match.start()].rstrip(" \t").endswith("#") or "#" in source.text[start : match.start()]:
+            break
+        words.append(_word(source, match))
+    return words
+
+
+def _word(source: Source, match: re.Match[str]) -> Word:
+    pieces: list[Piece] = []
+    at = match.start()
+    for quote in re.finditer(r"'([^']*)'|\"([^\"]*)\"", match[0]):
+        group = 1 if quote[1] is not None else 2
+        pieces.extend(pieces_between(source, at, match.start() + quote.start()))
+        pieces.extend(pieces_between(source, match.start() + quote.start(group), match.start() + quote.end(group)))
+        at = match.start() + quote.end()
+    pieces.extend(pieces_between(source, at, match.end()))
+    return Word(
+        tuple(piece for piece in pieces if piece.text != ""), Span(source, match.start(), match.end()).original()
+    )
+
+
+def apply_directives(shell: Shell, words: tuple[Word, ...]) -> None:
+    """Set the SLURM variables whose values the directives fix; what the user tells of the cluster wins."""
+    for option, value in _options(words):
+        for name in FOLLOWING.get(option, ()):
+            match = COUNT.match(value.text or "")
+            if not match or MEANS.get(option, "") in shell.world.given.cluster or name in shell.world.given.environment:
+                continue
+            piece = value.part(match.start(1), match.end(1)).pieces[0]
+            shell.variables[name] = (piece._replace(chain=(*piece.chain, Step(value.place, f"--{option}"))),)
+
+
+def _options(words: tuple[Word, ...]) -> list[tuple[str, Word]]:
+    """Option names with their values, from `--name=value`, `--name value`, `-N value` and `-N4`."""
+    found: list[tuple[str, Word]] = []
+    for number, word in enumerate(words):
+        text = word.shown
+        following = words[number + 1] if number + 1 < len(words) else None
+        if text.startswith("--"):
+            name, equals, _ = text[2:].partition("=")
+            value = word.part(len(name) + 3) if equals else following
+        else:
+            name = SHORT.get(text[:2], "")
+            value = word.part(3 if text[2:3] == "=" else 2) if len(text) > 2 else following
+        if name in FOLLOWING and value is not None and value.pieces:
+            found.append((name, value))
+    return found

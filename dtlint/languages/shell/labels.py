@@ -1,0 +1,37 @@
+"""Names the branches of undecided conditions for people: `$SIZE = 7b`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from dtlint.languages.shell.syntax import Node, WordSyntax
+
+MAX_LABEL = 80
+BRACKETS = re.compile(r"^\s*(?:\[\[?|test|\(\()\s+|\s*(?:\]\]?|\)\))\s*;?\s*$")
+QUOTED = re.compile(r"\"([^\"\s]*)\"|'([^'\s]*)'")
+BRACED = re.compile(r"\$\{(\w+)(?::?-)?\}")
+
+
+def _plain(text: str) -> str:
+    text = QUOTED.sub(lambda match: match[1] or match[2] or "''", " ".join(text.split()))
+    text = BRACED.sub(r"$\1", text).replace(" == ", " = ")
+    return text if len(text) <= MAX_LABEL else text[: MAX_LABEL - 3] + "..."
+
+
+def condition_label(node: Node) -> str:
+    """A condition as people would say it."""
+    return _plain(BRACKETS.sub("", BRACKETS.sub("", node.span.text.strip().rstrip(";"))))
+
+
+def arm_label(subject: WordSyntax, patterns: Sequence[WordSyntax]) -> str:
+    """An arm of a case."""
+    choices = " or ".join(pattern.span.text for pattern in patterns)
+    return _plain(f"{subject.span.text} = {choices}")
+
+
+def otherwise_label(labels: Sequence[str]) -> str:
+    """The condition under which none of `labels` holds."""
+    if len(labels) == 1:
+        return f"not ({labels[0]})"
+    return _plain("none of: " + ", ".join(labels)) if labels else "always"

@@ -1,0 +1,52 @@
+"""Command text inside commands: what `eval`, `bash -c`, `ssh` and heredocs hand to another reading."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dtlint.languages.shell.directives import apply_directives, read_directives
+from dtlint.languages.shell.flow import Leave
+from dtlint.languages.shell.reader import read_tree
+from dtlint.languages.shell.state import Positional, Shell
+from dtlint.languages.shell.syntax import Node
+from dtlint.languages.shell.text import Text, soften, source_of
+from dtlint.languages.shell.walk import assigned_names
+from dtlint.languages.traced import Command, Word
+from dtlint.source import Source
+
+Run = Callable[[Shell, Node], None]
+
+
+def run_text(shell: Shell, source: Source, run: Run) -> None:
+    """Read a text as commands and run them in this shell."""
+    tree, problems, _ = read_tree(source)
+    shell.world.problems.extend(problem._replace(span=problem.span.original()) for problem in problems[:10])
+    shell.world.assigned = shell.world.assigned | assigned_names(tree.body)
+    run(shell, tree.body)
+
+
+def run_in_new_shell(shell: Shell, text: Text, wrapper: Command, run: Run, words: tuple[Word, ...] = ()) -> None:
+    """Read a text as the script of a shell that `wrapper` starts: it inherits what is exported, and nothing else."""
+    child = shell.child()
+    child.wrapper = (*shell.wrapper, wrapper)
+    child.out = None
+    child.functions = {}
+    child.locals = []
+    child.nesting += 1
+    child.name = words[0].pieces if words else shell.name
+    child.positional = Positional(tuple(word.pieces for word in words[1:]))
+    child.variables = {name: value for name, value in shell.variables.items() if name in shell.exported}
+    for name, word in wrapper.env.items():
+        child.variables.setdefault(name, word.pieces)
+    for name in shell.variables.keys() - child.variables.keys():
+        child.variables[name] = soften((), f"{name} is not exported to this shell", wrapper.place)
+    if child.nesting > 20:
+        return
+    source = source_of(text, wrapper.place.path)
+    directives = read_directives(source)
+    shell.world.directives.extend(directives)
+    apply_directives(child, directives)
+    try:
+        run_text(child, source, run)
+    except Leave:
+        return

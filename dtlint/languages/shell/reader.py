@@ -1,0 +1,175 @@
+"""The grammar: reads commands, and goes on at the next line where the text is no shell syntax."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence as AnySequence
+
+from dtlint.languages.shell import compound
+from dtlint.languages.shell.cursor import MAX_NESTING, Cursor, SyntaxFault
+from dtlint.languages.shell.simple import read_simple
+from dtlint.languages.shell.syntax import AndOr, Node, Pipeline, Redirected, Redirection, Sequence, Tree
+from dtlint.languages.shell.tokens import read_redirection, skip_blanks, skip_lines
+from dtlint.languages.traced import Lost
+from dtlint.source import Problem, Source, Span
+
+RESERVED = re.compile(
+    r"(?:if|then|elif|else|fi|for|while|until|do|done|case|esac|select|function|time|coproc|[{}!]|\[\[)(?=[\s;&|()<>]|$)"
+)
+FUNCTION = re.compile(r"([^\s'\"\\$`|&;()<>=#{}]+)[ \t]*\([ \t]*\)")
+ENDERS = frozenset(("then", "elif", "else", "fi", "do", "done", "esac", "}"))
+
+
+def read_tree(source: Source) -> tuple[Tree, AnySequence[Problem], AnySequence[Lost]]:
+    """The commands of a script, the defects met, and the words that broken continuations cut off. Never raises."""
+    cursor = Cursor(source, read_substituted)
+    items: list[Node] = []
+    background: set[int] = set()
+    while cursor.at < cursor.end:
+        _read_or_recover(cursor, items, background)
+    body = Sequence(tuple(items), frozenset(background), Span(source, 0, cursor.end))
+    return Tree(body), cursor.problems, cursor.lost
+
+
+def _read_or_recover(cursor: Cursor, items: list[Node], background: set[int]) -> None:
+    start = cursor.at
+    try:
+        read_items(cursor, items, background, frozenset())
+        if cursor.at < cursor.end:
+            raise SyntaxFault(cursor.at, f"{cursor.text[cursor.at : cursor.at + 8].split()[0]!r} has no beginning")
+    except SyntaxFault as fault:
+        cursor.depth = 0
+        at = max(start, min(fault.start, cursor.end))
+        cursor.problem(at, min(at + 1, cursor.end), fault.message)
+        _recover(cursor, start, max(at, _last_end(items, start)))
+
+
+def _last_end(items: list[Node], start: int) -> int:
+    return max(start, items[-1].span.end) if items else start
+
+
+def _recover(cursor: Cursor, start: int, fault: int) -> None:
+    """Continue at the line behind the fault; compound commands that it breaks are read as the lines that they hold."""
+    cursor.heredocs = []
+    line_end = cursor.text.find("\n", fault)
+    cursor.at = cursor.end if line_end < 0 else line_end + 1
+    if cursor.at <= start:
+        cursor.at = start + 1
+
+
+def read_substituted(cursor: Cursor) -> Sequence:
+    """The commands of `$( ... )`, up to the closing parenthesis or the cursor's end."""
+    return read_sequence(cursor, frozenset((")",)))
+
+
+def read_sequence(cursor: Cursor, stop: frozenset[str]) -> Sequence:
+    """Commands up to a reserved word or character of `stop`, which is not consumed."""
+    cursor.depth += 1
+    if cursor.depth > MAX_NESTING:
+        raise SyntaxFault(cursor.at, f"nested more than {MAX_NESTING} levels deep")
+    start = cursor.at
+    items: list[Node] = []
+    background: set[int] = set()
+    read_items(cursor, items, background, stop)
+    cursor.depth -= 1
+    return Sequence(tuple(items), frozenset(background), cursor.span(start))
+
+
+def read_items(cursor: Cursor, items: list[Node], background: set[int], stop: frozenset[str]) -> None:
+    """Append commands to `items` until the end or an ender; `background` gets the indexes of those followed by `&`."""
+    while True:
+        skip_lines(cursor)
+        char = cursor.peek()
+        if not char or char == ")" or _reserved(cursor) in ENDERS or cursor.peek(2) == ";;" or cursor.peek(2) == ";&":
+            return
+        if char == ";":
+            cursor.at += 1
+            continue
+        if not _read_item(cursor, items):
+            continue
+        if cursor.peek() == "&" and cursor.peek(2) != "&&":
+            background.add(len(items) - 1)
+            cursor.at += 1
+        elif cursor.peek() == ";" and cursor.peek(2) not in (";;", ";&"):
+            cursor.at += 1
+
+
+def _read_item(cursor: Cursor, items: list[Node]) -> bool:
+    """Append one command; where only its own line is broken, note that, go to the next line and return False."""
+    depth = cursor.depth
+    try:
+        item = _read_and_or(cursor)
+        skip_blanks(cursor)
+        if cursor.peek() not in ("\n", ")", "", ";", "&"):
+            raise SyntaxFault(cursor.at, f"{cursor.peek()} is not expected here")
+    except SyntaxFault as fault:
+        line_end = cursor.text.find("\n", fault.start)
+        if line_end < cursor.at or depth >= MAX_NESTING:
+            raise
+        cursor.problem(fault.start, fault.start + 1, fault.message)
+        cursor.depth, cursor.at, cursor.heredocs = depth, line_end, []
+        return False
+    items.append(item)
+    return True
+
+
+def _reserved(cursor: Cursor) -> str:
+    match = RESERVED.match(cursor.text, cursor.at)
+    return match[0] if match else ""
+
+
+def _read_and_or(cursor: Cursor) -> Node:
+    start = cursor.at
+    first = _read_pipeline(cursor)
+    rest: list[tuple[str, Node]] = []
+    while True:
+        skip_blanks(cursor)
+        operator = cursor.peek(2)
+        if operator not in ("&&", "||"):
+            break
+        cursor.at += 2
+        skip_lines(cursor)
+        rest.append((operator, _read_pipeline(cursor)))
+    return AndOr(first, tuple(rest), cursor.span(start)) if rest else first
+
+
+def _read_pipeline(cursor: Cursor) -> Node:
+    start = cursor.at
+    negated = False
+    while (word := _reserved(cursor)) in ("!", "time"):
+        cursor.at += len(word)
+        skip_blanks(cursor)
+        if word == "time" and cursor.text.startswith("-p ", cursor.at):
+            cursor.at += 3
+        negated = negated != (word == "!")
+    commands = [read_command(cursor)]
+    while True:
+        skip_blanks(cursor)
+        if cursor.peek() != "|" or cursor.peek(2) == "||":
+            break
+        cursor.at += 2 if cursor.peek(2) == "|&" else 1
+        skip_lines(cursor)
+        commands.append(read_command(cursor))
+    return Pipeline(tuple(commands), negated, cursor.span(start)) if len(commands) > 1 or negated else commands[0]
+
+
+def read_command(cursor: Cursor) -> Node:
+    """One command: compound, function definition or simple; SyntaxFault if none begins here."""
+    start = cursor.at
+    function = FUNCTION.match(cursor.text, start)
+    if function and not function[1].isdigit():
+        cursor.at = function.end()
+        return compound.read_function_body(cursor, function[1], start, read_command)
+    word = _reserved(cursor)
+    reader = compound.READERS.get(word or cursor.peek())
+    if reader is None:
+        return read_simple(cursor)
+    command = reader(cursor, compound.Grammar(read_sequence, read_command))
+    redirections: list[Redirection] = []
+    while True:
+        skip_blanks(cursor)
+        redirection = read_redirection(cursor)
+        if redirection is None:
+            break
+        redirections.append(redirection)
+    return Redirected(command, tuple(redirections), cursor.span(start)) if redirections else command

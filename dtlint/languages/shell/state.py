@@ -1,0 +1,159 @@
+"""What a shell knows while a script is followed: variables, functions, files, and the world that it shares with its
+subshells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from dtlint.languages.shell.syntax import Function, Node
+from dtlint.languages.shell.text import Text
+from dtlint.languages.traced import Command, Piece, Word
+from dtlint.source import Problem, Source, Span
+
+MAX_STEPS = 20_000
+"""Most commands that are followed in all worlds of a script together."""
+
+MAX_LOOP = 64
+"""Most rounds of one loop that are followed."""
+
+MAX_DEPTH = 60
+"""Deepest nesting of commands, functions and substitutions that is followed."""
+
+
+class Array(NamedTuple):
+    """An array variable: its elements by index (digits, or a key when `associative`); `rest` is what may follow them,
+    if anything.
+    """
+
+    items: dict[str, Text]
+    associative: bool = False
+    rest: Piece | None = None
+
+
+Variable = Text | Array
+
+
+class Positional(NamedTuple):
+    """`$1`, `$2`, ...: the known words, from number `first` of the caller's on; `rest` is what may follow them, if
+    anything.
+    """
+
+    words: tuple[Text, ...]
+    rest: Piece | None = None
+    first: int = 1
+
+
+class Fact(NamedTuple):
+    """Whether the unknown that the user can tell by `how` is `text`."""
+
+    how: str
+    text: str
+    equal: bool
+
+
+class Verdict(NamedTuple):
+    """A three-valued answer of a test (None: unknown), and what each answer says about unknown values."""
+
+    value: bool | None
+    holds: tuple[Fact, ...] = ()
+    fails: tuple[Fact, ...] = ()
+    assumed: str = ""
+
+
+class Given(NamedTuple):
+    """What the user and the tree tell about a script."""
+
+    environment: Mapping[str, str]
+    arguments: Mapping[str, str]
+    read_file: Callable[[str], Source | None]
+    cluster: Mapping[str, str]
+
+
+class Stopped(Exception):  # noqa: N818 - ends the following of a world
+    """The bound on steps is reached."""
+
+
+class World:
+    """One way through a script, shared by all its subshells: the commands so far, and the answers to undecided
+    conditions.
+
+    `decisions` are the options to take where conditions are undecided; `options` gets the number of options at each.
+    Facts narrow unknowns: `equal` gives their texts and `unequal` the texts that they are not, by how the user could
+    tell them.
+    """
+
+    def __init__(
+        self, given: Given, source: Source, assigned: frozenset[str], decisions: tuple[int, ...], steps: int
+    ) -> None:
+        self.given = given
+        self.source = source
+        self.assigned = assigned
+        self.decisions = decisions
+        self.options: list[int] = []
+        self.commands: list[Command] = []
+        self.problems: list[Problem] = []
+        self.branches: list[str] = []
+        self.equal: dict[str, str] = {}
+        self.unequal: dict[str, set[str]] = {}
+        self.answers: dict[str, int] = {}
+        self.directives: list[Word] = []
+        self.steps = steps
+        self.matters: Callable[[Node], bool] = lambda node: True
+        self.forking = True
+
+    def learn(self, facts: tuple[Fact, ...]) -> None:
+        """Take facts about unknowns for true."""
+        for fact in facts:
+            if fact.equal:
+                self.equal[fact.how] = fact.text
+            else:
+                self.unequal.setdefault(fact.how, set()).add(fact.text)
+
+
+class Shell:
+    """One shell process: what it has, and where its output goes (`out` None: to the terminal)."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.variables: dict[str, Variable] = {}
+        self.exported: frozenset[str] = frozenset()
+        self.functions: dict[str, Function] = {}
+        self.files: dict[str, Text] = {}
+        self.positional = Positional(())
+        self.locals: list[dict[str, Variable | None]] = []
+        self.out: list[Piece] | None = None
+        self.stdin: Text | None = None
+        self.name: Text | None = None
+        self.status = Verdict(True)
+        self.depth = 0
+        self.nesting = 0
+        self.wrapper: tuple[Command, ...] = ()
+        self.background = False
+        self.place: Span | None = None
+
+    def child(self) -> Shell:
+        """A subshell: it sees everything, and what it sets is lost when it ends; files and commands are not."""
+        other = Shell(self.world)
+        other.variables = dict(self.variables)
+        other.exported = self.exported
+        other.functions = dict(self.functions)
+        other.files = self.files
+        other.positional, other.name = self.positional, self.name
+        other.locals = list(self.locals)
+        other.out, other.stdin = self.out, self.stdin
+        other.depth, other.nesting = self.depth, self.nesting
+        other.wrapper, other.background = self.wrapper, self.background
+        return other
+
+    def step(self) -> None:
+        """Count one command; Stopped when the world has used up its steps."""
+        self.world.steps -= 1
+        if self.world.steps < 0:
+            raise Stopped
+
+    def emit(self, text: Text) -> None:
+        """Print."""
+        if self.out is not None and len(self.out) < 20_000:
+            self.out.extend(text)

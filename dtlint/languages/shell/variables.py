@@ -1,0 +1,223 @@
+"""Reads and sets variables; what a script does not set is the caller's."""
+
+from __future__ import annotations
+
+import posixpath
+
+from dtlint.languages.shell.meanings import MACHINE, VARIABLES
+from dtlint.languages.shell.state import Array, Positional, Shell, Variable
+from dtlint.languages.shell.text import Text, is_several, known, literal, place_of, soften, unknown
+from dtlint.languages.traced import Piece, Word
+from dtlint.source import Span
+from dtlint.value import Step
+
+
+def read_variable(shell: Shell, name: str) -> Variable | None:
+    """The value of a variable that the script has set, with what conditions have told since; None if it has not set
+    it.
+    """
+    value = shell.variables.get(name)
+    if value is None or not shell.world.equal:
+        return value
+    if isinstance(value, Array):
+        return Array({key: _narrowed(shell, text) for key, text in value.items.items()}, value.associative, value.rest)
+    return _narrowed(shell, value)
+
+
+def _narrowed(shell: Shell, text: Text) -> Text:
+    equal = shell.world.equal
+    return tuple(
+        piece._replace(
+            text=equal[piece.how], assumed=f"in the case that it is {equal[piece.how]}", unknown="", means=""
+        )
+        if piece.text is None and piece.how in equal
+        else piece
+        for piece in text
+    )
+
+
+def read_text(shell: Shell, name: str, span: Span) -> Text:
+    """The text of a variable or special parameter as used at `span` (of an array: its element 0)."""
+    return read_element(shell, name, "", span)
+
+
+def read_element(shell: Shell, name: str, key: str, span: Span) -> Text:
+    """An element of an array, or with an empty key the variable itself."""
+    value = read_variable(shell, name)
+    if isinstance(value, Array):
+        return _element(value, key)
+    if value is not None:
+        return value if key in ("", "0") else ()
+    if name[0].isalpha() or name[0] == "_":
+        return unset_text(shell, name, span)
+    return special_text(shell, name, span)
+
+
+def _element(value: Array, key: str) -> Text:
+    if key.startswith("-") and not value.associative and value.items:
+        key = str(max(map(int, value.items)) + 1 + int(key)) if key[1:].isdigit() else key
+    text = value.items.get(key or "0")
+    doubt = open_part(value)
+    if doubt is None or (text is not None and not is_several(text)):
+        return text or ()
+    return (doubt._replace(means=ONE_OF.get(doubt.means, "") if key in ("", "0") else ""),)
+
+
+ONE_OF = {"cluster.hosts": "cluster.first_host"}
+"""What the first element of an unknown list stands for."""
+
+NUMBER_OF = {"cluster.hosts": "cluster.nodes"}
+"""What the length of an unknown list stands for."""
+
+
+def open_part(value: Array) -> Piece | None:
+    """The unknown piece that stands for any number of elements of an array, None if all are known."""
+    several = next((text[0] for text in value.items.values() if is_several(text)), None)
+    return value.rest if several is None else several
+
+
+def is_set(shell: Shell, name: str) -> bool:
+    """Whether the script has set a variable, or the user has given it."""
+    if name.isdigit():
+        return int(name) <= len(shell.positional.words)
+    return name in shell.variables
+
+
+def unset_text(shell: Shell, name: str, span: Span) -> Text:
+    """A variable that the script has not set: what the cluster or the caller tells, or unknown.
+
+    A variable that the script itself sets elsewhere is its own: unset, it is empty, though the caller may have set it.
+    """
+    means = VARIABLES.get(name, "")
+    if means in shell.world.given.cluster:
+        return told_by_cluster(shell, means, span)
+    how = f"--env {name}=..."
+    if how in shell.world.equal:
+        return _narrowed(shell, unknown(span, "", how))
+    if name == "BASH_SOURCE":
+        return script_name(shell, span)
+    if name in shell.world.assigned and not means:
+        return soften((), f"the caller may set {name}", span)
+    if means or name in MACHINE:
+        return unknown(span, f"${name} depends on the machine", how, means)
+    return unknown(span, f"${name} is not set in this script", how)
+
+
+def told_by_cluster(shell: Shell, means: str, span: Span) -> Text:
+    """The setting of the cluster that an expansion stands for, as text."""
+    place = place_of(span)
+    return (Piece(shell.world.given.cluster[means], place, (Step(place, f"stands for {means}"),)),)
+
+
+def script_name(shell: Shell, span: Span) -> Text:
+    """`$0`, as if the script were started from its own folder."""
+    if shell.name is not None:
+        return shell.name
+    name = posixpath.basename(shell.world.source.path) or "script"
+    return soften(literal(name, span), "the script is started from its own folder", span)
+
+
+def special_text(shell: Shell, name: str, span: Span) -> Text:
+    """`$1`, `$#`, `$?` and their like."""
+    if name == "0":
+        return script_name(shell, span)
+    if name.isdigit():
+        return positional_text(shell, int(name), span)
+    if name == "#":
+        return argument_count(shell.positional, span)
+    if name == "?":
+        return (
+            literal("0" if shell.status.value else "1", span)
+            if shell.status.value is not None
+            else unknown(span, "a command's status")
+        )
+    if name == "-":
+        return literal("hB", span)
+    return unknown(span, f"${name} is known only when the script runs")
+
+
+def argument_count(positional: Positional, span: Span) -> Text:
+    """`$#`."""
+    if positional.rest is None:
+        return literal(str(len(positional.words)), span)
+    return unknown(span, "the number of arguments is not known", "--arg 1=...")
+
+
+def positional_text(shell: Shell, number: int, span: Span) -> Text:
+    """`$1`, `$2`, ...: empty behind the last known argument unless there may be more."""
+    positional = shell.positional
+    if number <= len(positional.words):
+        return _narrowed(shell, positional.words[number - 1])
+    if positional.rest is None:
+        return ()
+    if positional.rest.how and positional.rest.how.startswith("--arg"):
+        asked = number + positional.first - 1
+        how = f"--arg {asked}=..."
+        return _narrowed(shell, unknown(span, f"argument {asked} of the script is not given", how))
+    return (positional.rest._replace(span=place_of(span)),)
+
+
+def positional_of(words: list[Word]) -> Positional:
+    """The positional parameters that a call with these words has: known up to the first word that may be several."""
+    for number, word in enumerate(words):
+        if word.many:
+            return Positional(tuple(each.pieces for each in words[:number]), word.pieces[0] if word.pieces else None)
+    return Positional(tuple(word.pieces for word in words))
+
+
+def assign(shell: Shell, name: str, value: Text, key: str = "") -> None:
+    """Set a variable, or with a key one element of an array."""
+    before = shell.variables.get(name)
+    if isinstance(before, Array):
+        shell.variables[name] = Array({**before.items, key or "0": value}, before.associative, before.rest)
+    elif key:
+        items = {} if before is None else {"0": before}
+        shell.variables[name] = Array({**items, key: value})
+    else:
+        shell.variables[name] = value
+
+
+def declare_local(shell: Shell, name: str) -> None:
+    """Make a name local to the running function: its present value comes back when the function returns."""
+    if shell.locals and name not in shell.locals[-1]:
+        shell.locals[-1][name] = shell.variables.get(name)
+
+
+def _ordered(value: Array) -> list[str]:
+    """The keys in the order in which bash gives them (of an associative array: in that of their assignment)."""
+    return (
+        list(value.items)
+        if value.associative
+        else sorted(value.items, key=lambda key: int(key) if key.isdigit() else 0)
+    )
+
+
+def all_elements(shell: Shell, name: str, span: Span) -> list[Text]:
+    """Every element of an array (a plain variable is an array of one)."""
+    value = read_variable(shell, name)
+    if isinstance(value, Array):
+        return [value.items[key] for key in _ordered(value)]
+    if value is not None:
+        return [value]
+    text = unset_text(shell, name, span)
+    return [] if known(text) == "" else [text]
+
+
+def element_count(shell: Shell, name: str, span: Span) -> Text:
+    """How many elements an array has."""
+    value = read_variable(shell, name)
+    doubt = open_part(value) if isinstance(value, Array) else None
+    if doubt is None:
+        return literal(str(len(all_elements(shell, name, span))), span)
+    means = NUMBER_OF.get(doubt.means, "")
+    if means in shell.world.given.cluster:
+        return told_by_cluster(shell, means, span)
+    return unknown(span, doubt.unknown, doubt.how, means)
+
+
+def all_keys(shell: Shell, name: str) -> list[str]:
+    """The indexes or keys of an array."""
+    value = shell.variables.get(name)
+    if isinstance(value, Array):
+        return _ordered(value)
+    return [] if value is None else ["0"]

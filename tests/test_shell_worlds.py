@@ -1,0 +1,220 @@
+"""What scripts do under conditions that the files do not decide, and where unknowns come from."""
+
+from __future__ import annotations
+
+from dtlint.languages.shell import command_of, read_script
+from dtlint.languages.shell.filters import FILTERS
+from dtlint.languages.shell.simple_commands import FILTERED
+from dtlint.languages.traced import OPEN_ARGUMENTS, Command, Piece, Script, unknown_at
+from dtlint.source import Source
+
+
+def read(text: str, **told: dict[str, str]) -> Script:
+    return read_script(Source("launch.sh", text), **told)  # type: ignore[arg-type]
+
+
+def launches(text: str, **told: dict[str, str]) -> list[list[str]]:
+    return [[word.shown for word in command.argv] for command in commands(text, **told)]
+
+
+def commands(text: str, **told: dict[str, str]) -> tuple[Command, ...]:
+    (world,) = read(text, **told).worlds
+    return world.commands
+
+
+def branches(text: str) -> dict[str | None, list[str]]:
+    worlds = read(text).worlds
+    return {
+        world.branch: [" ".join(word.shown for word in command.argv) for command in world.commands] for world in worlds
+    }
+
+
+def last_piece(text: str, **told: dict[str, str]) -> Piece:
+    return commands(text, **told)[-1].argv[-1].pieces[-1]
+
+
+LADDER = """
+if [ "$SIZE" = 7b ]; then TP=1
+elif [ "$SIZE" = 70b ]; then TP=8
+else echo "unknown size"; exit 1
+fi
+torchrun --tp $TP --size $SIZE
+"""
+
+
+def test_a_ladder_on_an_unset_variable_gives_a_world_for_each_rung_that_goes_on() -> None:
+    assert branches(LADDER) == {
+        "$SIZE = 7b": ["torchrun --tp 1 --size 7b"],
+        "$SIZE = 70b": ["torchrun --tp 8 --size 70b"],
+    }
+
+
+def test_a_given_variable_picks_the_rung() -> None:
+    assert launches(LADDER, environment={"SIZE": "70b"}) == [["torchrun", "--tp", "8", "--size", "70b"]]
+
+
+def test_a_case_on_an_argument_forks_and_an_argument_picks() -> None:
+    script = "case $1 in 7b) TP=1;; 70b) TP=8;; esac\ntorchrun --tp $TP"
+    assert list(branches(script)) == ["$1 = 7b", "$1 = 70b", "none of: $1 = 7b, $1 = 70b"]
+    assert launches(script, arguments={"1": "70b"}) == [["torchrun", "--tp", "8"]]
+
+
+def test_the_same_condition_is_decided_once() -> None:
+    script = 'if [ "$X" -gt 4 ]; then A=1; else A=2; fi; if [ "$X" -gt 4 ]; then B=1; else B=2; fi; torchrun $A $B'
+    assert branches(script) == {"$X -gt 4": ["torchrun 1 1"], "not ($X -gt 4)": ["torchrun 2 2"]}
+
+
+def test_branches_that_reach_no_launch_do_not_fork() -> None:
+    assert branches('if [ "$VERBOSE" = 1 ]; then MESSAGE=loud; echo $MESSAGE; fi\ntorchrun a') == {None: ["torchrun a"]}
+
+
+def test_beyond_sixteen_worlds_what_differs_is_unknown() -> None:
+    script = "".join(f'if [ "$V{n}" = 1 ]; then A{n}=x; else A{n}=y; fi\n' for n in range(5))
+    script += "torchrun --fixed $A0 $A1 $A2 $A3 $A4"
+    (command,) = commands(script)
+    assert [word.text for word in command.argv] == ["torchrun", "--fixed", None, None, None, None, None]
+    assert command.argv[2].pieces[-1].unknown == "depends on $V0 = 1"
+
+
+def test_a_usage_check_is_passed() -> None:
+    assert branches('if [ $# -lt 1 ]; then echo usage; exit 1; fi\n[ -z "$1" ] && exit 1\ntorchrun a') == {
+        None: ["torchrun a"]
+    }
+
+
+def test_a_variable_that_the_script_itself_sets_is_empty_before() -> None:
+    assert launches('ARGS="$ARGS --x"\ntorchrun $ARGS') == [["torchrun", "--x"]]
+    assert launches('if [ -z "$NODES" ]; then NODES=2; fi\ntorchrun $NODES') == [["torchrun", "2"]]
+
+
+def test_an_unset_variable_is_unknown_and_says_how_to_tell_it() -> None:
+    piece = last_piece("torchrun --node_rank $NODE_RANK")
+    assert (piece.text, piece.unknown, piece.how) == (
+        None,
+        "$NODE_RANK is not set in this script",
+        "--env NODE_RANK=...",
+    )
+    assert last_piece("torchrun $2").how == "--arg 2=..."
+    assert last_piece("shift; torchrun $2").how == "--arg 3=..."
+    assert last_piece("torchrun $NODE_RANK", environment={"NODE_RANK": "3"}).text == "3"
+
+
+def test_a_default_is_assumed() -> None:
+    piece = last_piece("GPUS=${GPUS:-8}\ntorchrun $GPUS")
+    assert (piece.text, piece.assumed, piece.span.text) == ("8", "the caller may set GPUS", "8")
+    assert [step.label for step in piece.chain] == ["$GPUS", "${GPUS:-8}"]
+
+
+def test_unknowns_of_the_cluster_mean_settings() -> None:
+    assert last_piece("torchrun $SLURM_NNODES").means == "cluster.nodes"
+    assert last_piece("N=$(nvidia-smi -L | wc -l); torchrun $N").means == "cluster.gpus_per_node"
+    assert (
+        last_piece("torchrun $(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)").means == "cluster.first_host"
+    )
+    assert last_piece("H=($(scontrol show hostnames $L)); torchrun ${H[0]}").means == "cluster.first_host"
+    assert last_piece("H=($(scontrol show hostnames $L)); torchrun ${#H[@]}").means == "cluster.nodes"
+    assert last_piece("torchrun $((SLURM_NNODES))").means == "cluster.nodes"
+    assert last_piece("torchrun $((SLURM_NNODES * 8))").means == ""
+
+
+def test_what_the_cluster_is_told_to_be_becomes_text() -> None:
+    assert launches("torchrun $((SLURM_NNODES * 8))", cluster={"cluster.nodes": "4"}) == [["torchrun", "32"]]
+
+
+def test_directives_fix_slurm_variables_unless_the_cluster_is_told() -> None:
+    script = "#!/bin/bash\n#SBATCH --nodes=4 --gres=gpu:a100:8 # all\n#SBATCH -n 32\n"
+    script += "torchrun $SLURM_NNODES $SLURM_GPUS_ON_NODE $SLURM_NTASKS"
+    assert launches(script) == [["torchrun", "4", "8", "32"]]
+    assert [word.text for word in read(script).directives] == ["--nodes=4", "--gres=gpu:a100:8", "-n", "32"]
+    assert launches(script, cluster={"cluster.nodes": "2"})[0][1] == "2"
+
+
+def test_arguments_that_are_not_given_add_an_open_word() -> None:
+    word = commands('torchrun train.py "$@"')[0].argv[-1]
+    assert word.many and word.pieces[0].unknown == OPEN_ARGUMENTS
+    assert launches('torchrun "$@"', arguments={"1": "a", "2": "b c"}) == [["torchrun", "a", "b c"]]
+
+
+def test_an_unquoted_unknown_may_be_several_words_a_quoted_one_is_one() -> None:
+    words = commands('A=(--x $MORE); torchrun $MORE "$MORE" --y=$MORE "${A[@]}"')[0].argv
+    assert [word.many for word in words] == [False, True, False, False, False, True]
+
+
+def test_a_placeholder_is_an_unknown_value_and_the_lines_below_are_read() -> None:
+    script = "DATA=<Specify path>\nTP=4\ntorchrun --tp $TP --data $DATA --out <path/to/out> end"
+    assert launches(script) == [["torchrun", "--tp", "4", "--data", "?", "--out", "?", "end"]]
+
+
+def test_a_broken_line_costs_only_itself() -> None:
+    assert launches("A=1\nfoo ( bar\nif then\ntorchrun $A") == [["torchrun", "1"]]
+
+
+def test_every_character_knows_where_it_was_written() -> None:
+    script = 'N=16\nDS=(--a "$N")\nsrun bash -c "torchrun --n=$N ${DS[*]}"\n'
+    outer, inner = commands(script)
+    assert inner.wrapper == (outer,)
+    word = inner.argv[1]
+    assert [(piece.text, piece.span.line, piece.span.text) for piece in word.pieces] == [
+        ("--n=", 3, "--n="),
+        ("16", 1, "16"),
+    ]
+
+
+def test_a_written_config_maps_back_to_the_script() -> None:
+    script = 'B=32\ncat > ds.json <<EOF\n{"train_batch_size": $B, "lr": $LR}\nEOF\ntorchrun --ds ds.json\n'
+    (world,) = read(script).worlds
+    config = world.files["ds.json"]
+    at = config.text.index("32")
+    original = config.span(at, at + 2).original()
+    assert (original.path, original.line, original.text) == ("launch.sh", 1, "32")
+    unknown = unknown_at(config, config.text.index("\ue000"))
+    assert unknown is not None and unknown.how == "--env LR=..."
+
+
+def test_a_template_filled_by_sed_maps_back_to_template_and_script() -> None:
+    template = Source("t.json", '{"bs": BS, "lr": 1}')
+    script = Source("launch.sh", 'B=8\nsed "s/BS/$B/" t.json > "ds_$JOB.json"\n')
+    (world,) = read_script(script, read_file=lambda path: template if path == "t.json" else None).worlds
+    config = world.files["ds_?.json"]
+    assert config.text == '{"bs": 8, "lr": 1}'
+    at = config.text.index("8")
+    assert config.span(at, at + 1).original() == script.span(2, 3)
+    assert config.span(at + 3, at + 7).original().path == "t.json"
+
+
+def test_arguments_behind_a_comment_in_a_continuation_are_lost() -> None:
+    (lost,) = read("torchrun train.py \\\n  # --zero 3 \\\n  --bf16 --lr 1\n").lost
+    assert (lost.command.text, lost.cause.text, lost.words.text) == (
+        "torchrun train.py",
+        "# --zero 3 \\",
+        "--bf16 --lr 1",
+    )
+
+
+def test_arguments_behind_a_backslash_and_a_blank_are_lost() -> None:
+    (lost,) = read("torchrun train.py \\ \n  --bf16\n").lost
+    assert (lost.cause.text, lost.words.text) == ("\\ ", "--bf16")
+
+
+def test_background_commands_and_their_environment() -> None:
+    first, second = commands("export A=1\nB=2 torchrun a &\ntorchrun b")
+    assert (first.background, second.background) == (True, False)
+    assert {name: word.text for name, word in first.env.items()} == {"A": "1", "B": "2"}
+
+
+def test_scripts_handed_to_sbatch_are_read() -> None:
+    script = read("sbatch <<EOF\n#!/bin/bash\n#SBATCH --nodes=2\nsrun torchrun \\$SLURM_NNODES\nEOF\n")
+    assert [[word.shown for word in command.argv] for command in script.worlds[0].commands] == [
+        ["sbatch"],
+        ["srun", "torchrun", "2"],
+    ]
+    assert [word.text for word in script.directives] == ["--nodes=2"]
+
+
+def test_a_command_given_word_by_word() -> None:
+    script = command_of(["torchrun", "--nnodes=$N", "a b"])
+    assert [word.text for word in script.worlds[0].commands[0].argv] == ["torchrun", "--nnodes=$N", "a b"]
+
+
+def test_the_filters_that_are_known_by_name_are_those_that_exist() -> None:
+    assert FILTERS.keys() == FILTERED
