@@ -1,0 +1,155 @@
+"""Command-line arguments that a script declares: argparse, and dataclasses that become arguments."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+
+from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.constants import evaluate
+from dtlint.languages.python.names import qualified
+from dtlint.languages.python.places import Budget, Place
+from dtlint.languages.python.program import Program
+from dtlint.languages.python.tree import Argument, Module, Scope
+from dtlint.languages.traced import Word, setting_of
+from dtlint.value import Origin, Setting, Unknown, Value
+
+_DATACLASS = ("dataclasses.dataclass", "dataclass")
+_TRUE_WORDS = ("true", "1", "yes", "y", "t", "on")
+_FALSE_WORDS = ("false", "0", "no", "n", "f", "off")
+
+
+def with_arguments(module: Module) -> Module:
+    """The module with the arguments that it declares, by destination name."""
+    program = Program({"": module}, "")
+    found = dict(_dataclass_fields(program, module))
+    found.update(_argparse(program, module))
+    return module._replace(arguments=found)
+
+
+def _argparse(program: Program, module: Module) -> Iterator[tuple[str, Argument]]:
+    for scope in module.scopes:
+        for site in scope.sites:
+            node = site.node
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "add_argument":
+                declared = _declared(Place(program, module, scope, node, site.guards, budget=Budget(200)), node)
+                if declared is not None:
+                    yield declared
+
+
+def _declared(place: Place, node: ast.Call) -> tuple[str, Argument] | None:
+    flags = tuple(item.value for item in node.args if isinstance(item, ast.Constant) and isinstance(item.value, str))
+    if not flags:
+        return None
+    words = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
+    action = _action(words.get("action"))
+    kind = dotted(words["type"]) if "type" in words else ""
+    destination = words.get("dest")
+    long = next((flag for flag in flags if flag.startswith("--")), flags[0])
+    name = destination.value if isinstance(destination, ast.Constant) else long.lstrip("-").replace("-", "_")
+    return str(name), Argument(flags, _default(place, node, words, action), place.module.span(node), action, kind)
+
+
+def _action(node: ast.expr | None) -> str:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    return dotted(node).rpartition(".")[2] if node is not None else "store"
+
+
+def _default(place: Place, node: ast.Call, words: Mapping[str, ast.expr], action: str) -> Setting:
+    if "default" in words:
+        return evaluate(place.at(words["default"]))
+    origin = Origin("written", place.module.span(node))
+    if action in ("store_true", "store_false"):
+        return Value(action == "store_false", origin)
+    required = words.get("required")
+    if isinstance(required, ast.Constant) and required.value is True:
+        return Unknown("the command must pass it", "", origin)
+    return Value(None, origin)
+
+
+def _dataclass_fields(program: Program, module: Module) -> Iterator[tuple[str, Argument]]:
+    for scope in module.scopes:
+        if isinstance(scope.node, ast.ClassDef) and _is_dataclass(module, scope):
+            for item in scope.node.body:
+                if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
+                    yield (
+                        item.target.id,
+                        _field(Place(program, module, scope, item, budget=Budget(200)), item, item.target.id),
+                    )
+
+
+def _is_dataclass(module: Module, scope: Scope) -> bool:
+    if not isinstance(scope.node, ast.ClassDef):
+        return False
+    heads = [item.func if isinstance(item, ast.Call) else item for item in scope.node.decorator_list]
+    decorated = any(name in _DATACLASS for head in heads for name in qualified(module, head, scope.parent or scope))
+    return decorated or any(dotted(base).endswith("TrainingArguments") for base in scope.node.bases)
+
+
+def _field(place: Place, item: ast.AnnAssign, name: str) -> Argument:
+    kind = place.module.text(item.annotation, 60)
+    action = "flag" if kind.replace(" ", "") in ("bool", "Optional[bool]", "bool|None") else "store"
+    flags = (f"--{name}", f"--{name.replace('_', '-')}")
+    return Argument(flags, _field_default(place, item), place.module.span(item), action, kind)
+
+
+def _field_default(place: Place, item: ast.AnnAssign) -> Setting:
+    """A field's default, also inside `field(default=...)`."""
+    value = item.value
+    if value is None:
+        return Unknown("the command must pass it", "", Origin("written", place.module.span(item)))
+    if isinstance(value, ast.Call) and dotted(value.func).rpartition(".")[2] in ("field", "Field", "HfArg"):
+        inner = next((keyword.value for keyword in value.keywords if keyword.arg == "default"), None)
+        if inner is None:
+            return Unknown(
+                "the default is computed when the script runs", "", Origin("written", place.module.span(value))
+            )
+        return evaluate(place.at(inner))
+    return evaluate(place.at(value))
+
+
+def parse_words(declared: Mapping[str, Argument], words: tuple[Word, ...]) -> dict[str, Setting]:
+    """What a command's words after the script give its declared arguments, by destination name."""
+    flags = {flag: name for name, argument in declared.items() for flag in argument.flags if flag.startswith("-")}
+    given: dict[str, Setting] = {}
+    index = 0
+    while index < len(words):
+        shown, _, tail = words[index].shown.partition("=")
+        name = flags.get(shown, "")
+        index += 1
+        if not name:
+            continue
+        argument = declared[name]
+        if tail:
+            given[name] = _typed(words[index - 1].part(len(shown) + 1), argument)
+        elif argument.action in ("store_true", "store_false"):
+            given[name] = setting_of(words[index - 1], argument.action == "store_true")
+        elif index < len(words) and not words[index].shown.startswith("--"):
+            given[name] = _typed(words[index], argument)
+            index += 1
+        elif argument.action in ("flag", "BooleanOptionalAction"):
+            given[name] = setting_of(words[index - 1], True)
+    return given
+
+
+def _typed(word: Word, argument: Argument) -> Setting:
+    """A word converted as its argument converts it: by its type, else by the type of its default."""
+    text = word.text
+    if text is None:
+        return setting_of(word)
+    sample = argument.default.value if isinstance(argument.default, Value) else None
+    kind = argument.kind or type(sample).__name__
+    if "bool" in kind or argument.action == "flag":
+        lowered = text.lower()
+        return (
+            setting_of(word, lowered in _TRUE_WORDS) if lowered in (*_TRUE_WORDS, *_FALSE_WORDS) else setting_of(word)
+        )
+    try:
+        if "float" in kind:
+            return setting_of(word, float(text))
+        if "int" in kind:
+            return setting_of(word, int(text))
+    except ValueError:
+        return setting_of(word)
+    return setting_of(word)

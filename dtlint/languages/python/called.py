@@ -1,0 +1,69 @@
+"""Finds calls by the last word of what they call, and what they pass for a parameter."""
+
+from __future__ import annotations
+
+import ast
+
+from dtlint.languages.python.tree import Scope, Site
+
+
+def calls_by_name(scopes: tuple[Scope, ...]) -> dict[str, tuple[Site, ...]]:
+    """Calls by the last word of what they call; a call of `b` after `import a as b` or `b = a` counts for `a` too."""
+    originals = _original_names(scopes)
+    found: dict[str, list[Site]] = {}
+    for scope in scopes:
+        for site in scope.sites:
+            if isinstance(site.node, ast.Call):
+                spelled = _last_word(site.node.func)
+                for name in _meanings(spelled, originals):
+                    found.setdefault(name, []).append(site)
+    return {name: tuple(sites) for name, sites in found.items()}
+
+
+def _meanings(spelled: str, originals: dict[str, set[str]]) -> set[str]:
+    """A called word and all words that it is another name of."""
+    found, waiting = {spelled}, [spelled]
+    while waiting:
+        new = originals.get(waiting.pop(), set()) - found
+        found |= new
+        waiting.extend(new)
+    return found
+
+
+def _original_names(scopes: tuple[Scope, ...]) -> dict[str, set[str]]:
+    originals: dict[str, set[str]] = {}
+    for scope in scopes:
+        for name, bindings in scope.bindings.items():
+            for binding in bindings:
+                target = binding.target if binding.kind == "import" else _last_word(binding.node)
+                last = target.rpartition(".")[2]
+                if last and binding.kind in ("import", "value") and last != name:
+                    originals.setdefault(name.rpartition(".")[2], set()).add(last)
+    return originals
+
+
+def _last_word(node: ast.AST | None) -> str:
+    """The word that a name or attribute ends in; of `partial(f, ...)` that of f."""
+    if isinstance(node, ast.Call) and node.args and _last_word(node.func) == "partial":
+        node = node.args[0]
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def argument_node(function: Scope, name: str, call: ast.AST) -> ast.expr | None:
+    """The expression that a call passes for a parameter, if it is written there by itself."""
+    node = function.node
+    if not isinstance(call, ast.Call) or not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        return None
+    for keyword in call.keywords:
+        if keyword.arg == name:
+            return keyword.value
+    names = [argument.arg for argument in [*node.args.posonlyargs, *node.args.args]]
+    if name not in names:
+        return None
+    method = function.parent is not None and isinstance(function.parent.node, ast.ClassDef)
+    index = names.index(name) - int(method and isinstance(call.func, ast.Attribute))
+    if not 0 <= index < len(call.args) or any(isinstance(item, ast.Starred) for item in call.args[: index + 1]):
+        return None
+    return call.args[index]

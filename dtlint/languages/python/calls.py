@@ -1,0 +1,260 @@
+"""Calls of a program by qualified name, and their arguments, `**kwargs` rebuilt where the program writes them out."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import NamedTuple
+
+from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.constants import combined, evaluate
+from dtlint.languages.python.following import ways
+from dtlint.languages.python.names import lookup, qualified
+from dtlint.languages.python.places import Place, guard_text, place_of, unknown
+from dtlint.languages.python.program import Program
+from dtlint.languages.python.tree import Guard, Module
+from dtlint.source import Span
+from dtlint.value import Choice, Option, Setting, Unknown
+
+LEFT_OUT = "left out"
+"""Reason of the Unknown that stands for an argument that is not passed, in a choice where other branches pass it."""
+
+MAX_CALLS = 300
+"""Most calls of one function that are looked at; a training program has a handful."""
+
+
+class Passed(NamedTuple):
+    """One argument of a call, and the conditions under which it is passed (those around the call left off)."""
+
+    place: Place
+    guards: tuple[Guard, ...] = ()
+
+
+class Call(NamedTuple):
+    """A call of a known function or class.
+
+    `positional` and `keywords` are its arguments in order of writing; `open` says why more may be passed than is
+    known, "" if not; `loops` are the loops and comprehensions around it.
+    """
+
+    name: str
+    place: Place
+    positional: tuple[Passed, ...]
+    keywords: Mapping[str, tuple[Passed, ...]]
+    open: str
+    loops: tuple[ast.AST, ...] = ()
+
+    @property
+    def span(self) -> Span:
+        """The whole call."""
+        return self.place.module.span(self.place.node)
+
+    @property
+    def head(self) -> Span:
+        """The name that is called."""
+        node = self.place.node
+        return self.place.module.span(node.func if isinstance(node, ast.Call) else node)
+
+
+def calls(program: Program, names: Iterable[str]) -> Iterator[Call]:
+    """The calls in a program whose function is one of `names`, in text order of each module, at most MAX_CALLS."""
+    wanted = frozenset(names)
+    last = frozenset(name.rpartition(".")[2] for name in wanted)
+    found = (
+        place_and_loops for module in program.modules.values() for place_and_loops in _likely(program, module, last)
+    )
+    named = ((place, called(place), loops) for place, loops in found)
+    wanted_calls = (call_at(place, name)._replace(loops=loops) for place, name, loops in named if name in wanted)
+    return islice(wanted_calls, MAX_CALLS)
+
+
+def _likely(program: Program, module: Module, last: frozenset[str]) -> Iterator[tuple[Place, tuple[ast.AST, ...]]]:
+    """The calls of a module whose function ends in one of these words, under any name that the file gives to it."""
+    sites = {id(site): site for word in last for site in module.called.get(word, ())}
+    for site in sorted(
+        sites.values(), key=lambda site: (getattr(site.node, "lineno", 0), getattr(site.node, "col_offset", 0))
+    ):
+        yield place_of(program, module, site), site.loops
+
+
+def called(place: Place) -> str:
+    """The qualified name of what a call calls, through aliases and functools.partial; "" if that is not one thing."""
+    if not isinstance(place.node, ast.Call):
+        return ""
+    names = qualified(place.module, place.node.func, place.scope)
+    partial = _partial(place)
+    if partial is not None and isinstance(partial.node, ast.Call):
+        names = qualified(partial.module, partial.node.args[0], partial.scope)
+    return names[0] if len(set(names)) == 1 else ""
+
+
+def _partial(place: Place) -> Place | None:
+    """The `functools.partial(...)` that a called name is bound to."""
+    if not isinstance(place.node, ast.Call) or not isinstance(place.node.func, ast.Name):
+        return None
+    _, bindings = lookup(place.scope, place.node.func.id)
+    if not any(binding.kind == "value" and isinstance(binding.node, ast.Call) for binding in bindings):
+        return None
+    ends = [way.end for way in ways(place.at(place.node.func))]
+    return next((end for end in ends if isinstance(end, Place) and _is_partial(end)), None)
+
+
+def _is_partial(place: Place) -> bool:
+    node = place.node
+    if not isinstance(node, ast.Call) or not node.args:
+        return False
+    return qualified(place.module, node.func, place.scope) == ("functools.partial",)
+
+
+def call_at(place: Place, name: str) -> Call:
+    """The call at a place with its arguments, those of a partial included."""
+    node = place.node
+    if not isinstance(node, ast.Call):
+        return Call(name, place, (), {}, "not a call")
+    positional, keywords, hidden = _arguments(place, node)
+    partial = _partial(place)
+    if partial is not None and isinstance(partial.node, ast.Call):
+        first, early, hidden_early = _arguments(partial, partial.node)
+        return Call(name, place, first[1:] + positional, {**early, **keywords}, hidden or hidden_early)
+    return Call(name, place, positional, keywords, hidden)
+
+
+def _arguments(place: Place, node: ast.Call) -> tuple[tuple[Passed, ...], dict[str, tuple[Passed, ...]], str]:
+    hidden = "" if not any(isinstance(item, ast.Starred) for item in node.args) else "a * argument"
+    positional = tuple(Passed(place.at(item)) for item in node.args if not isinstance(item, ast.Starred))
+    keywords: dict[str, tuple[Passed, ...]] = {}
+    for keyword in node.keywords:
+        if keyword.arg is not None:
+            keywords[keyword.arg] = (Passed(place.at(keyword.value)),)
+            continue
+        rebuilt = unpacked_dict(place.at(keyword.value))
+        if rebuilt is None:
+            hidden = f"**{place.module.text(keyword.value, 40)}"
+        else:
+            keywords.update(rebuilt)
+    return positional, keywords, hidden
+
+
+def unpacked_dict(place: Place) -> dict[str, tuple[Passed, ...]] | None:
+    """The items of a dict that is written out, with `d["k"] = v` and `d.update(k=v)` applied; None if it is open."""
+    items: dict[str, tuple[Passed, ...]] = {}
+    for way in ways(place):
+        found = None if isinstance(way.end, Unknown) else _literal(way.end)
+        if found is None:
+            return None
+        for key, passed in found.items():
+            items[key] = (*items.get(key, ()), *passed)
+    if isinstance(place.node, ast.Name) and not _mutations(place, place.node.id, items):
+        return None
+    return items
+
+
+def _literal(place: Place) -> dict[str, tuple[Passed, ...]] | None:
+    node = place.node
+    if isinstance(node, ast.Call) and dotted(node.func) == "dict" and not node.args:
+        if any(keyword.arg is None for keyword in node.keywords):
+            return None
+        return {keyword.arg: (Passed(place.at(keyword.value)),) for keyword in node.keywords if keyword.arg}
+    if not isinstance(node, ast.Dict):
+        return None
+    items: dict[str, tuple[Passed, ...]] = {}
+    for key, value in zip(node.keys, node.values, strict=True):
+        if key is None:
+            inner = unpacked_dict(place._replace(node=value, depth=place.depth + 1)) if place.budget.spend() else None
+            if inner is None:
+                return None
+            items.update(inner)
+        elif isinstance(key, ast.Constant) and isinstance(key.value, str):
+            items[key.value] = (Passed(place.at(value)),)
+        else:
+            return None
+    return items
+
+
+def _mutations(place: Place, name: str, items: dict[str, tuple[Passed, ...]]) -> bool:
+    """Apply what the function does to a dict before the place; False if something unreadable is done to it."""
+    for site in place.scope.sites:
+        node = site.node
+        if getattr(node, "lineno", 0) > getattr(place.node, "lineno", 0):
+            continue
+        here = place._replace(guards=site.guards)
+        guards = tuple(guard for guard in site.guards if guard not in place.guards)
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                if (
+                    isinstance(target, ast.Subscript)
+                    and dotted(target.value) == name
+                    and not _set_item(here, target, node.value, guards, items)
+                ):
+                    return False
+        elif isinstance(node, ast.Call) and dotted(node.func) == f"{name}.update":
+            if not _update(here, node, guards, items):
+                return False
+        elif isinstance(node, ast.Call) and dotted(node.func) in (f"{name}.pop", f"{name}.clear", f"{name}.setdefault"):
+            return False
+    return True
+
+
+def _set_item(
+    place: Place,
+    target: ast.Subscript,
+    value: ast.expr,
+    guards: tuple[Guard, ...],
+    items: dict[str, tuple[Passed, ...]],
+) -> bool:
+    if not isinstance(target.slice, ast.Constant) or not isinstance(target.slice.value, str):
+        return False
+    _put(items, target.slice.value, Passed(place.at(value), guards))
+    return True
+
+
+def _put(items: dict[str, tuple[Passed, ...]], key: str, passed: Passed) -> None:
+    items[key] = (*items.get(key, ()), passed) if passed.guards else (passed,)
+
+
+def _update(place: Place, node: ast.Call, guards: tuple[Guard, ...], items: dict[str, tuple[Passed, ...]]) -> bool:
+    for keyword in node.keywords:
+        if keyword.arg is None:
+            return False
+        _put(items, keyword.arg, Passed(place.at(keyword.value), guards))
+    for argument in node.args:
+        literal = _literal(place.at(argument))
+        if literal is None:
+            return False
+        for key, passed in literal.items():
+            for item in passed:
+                _put(items, key, item._replace(guards=(*item.guards, *guards)))
+    return True
+
+
+def passed(call: Call, name: str, position: int | None = None) -> tuple[Passed, ...]:
+    """The expressions that a call passes for a parameter by name or position; () if it is left out."""
+    if name in call.keywords:
+        return call.keywords[name]
+    if position is not None and position < len(call.positional):
+        return (call.positional[position],)
+    return ()
+
+
+def argument(call: Call, name: str, position: int | None = None) -> Setting | None:
+    """The value that a call passes for a parameter; None if it is certainly left out, Unknown if the call is open."""
+    found = passed(call, name, position)
+    if not found:
+        return unknown(call.place, f"it may be passed by {call.open}") if call.open else None
+    return merged(call, found)
+
+
+def merged(call: Call, found: tuple[Passed, ...]) -> Setting:
+    """The value of an argument that several statements may set, each under its conditions."""
+    options: list[Option] = []
+    for item in found:
+        condition = " and ".join(guard_text(item.place.module, guard) for guard in item.guards)
+        value = evaluate(item.place)
+        inner = value.options if isinstance(value, Choice) else (Option("", value),)
+        options.extend(
+            Option(" and ".join(part for part in (condition, option.guard) if part), option.value) for option in inner
+        )
+    if all(item.guards for item in found):
+        options.append(Option("otherwise", Unknown(LEFT_OUT)))
+    return combined(call.place, options)

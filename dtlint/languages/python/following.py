@@ -1,0 +1,285 @@
+"""Follows an expression through names, conditions, functions and files to the expressions that it can stand for."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.called import argument_node
+from dtlint.languages.python.names import attribute_bindings, lookup, qualified
+from dtlint.languages.python.places import Condition, Frame, Place, Way, conditions_at, unknown
+from dtlint.languages.python.program import Definition, binding_module, callers, definition, locate
+from dtlint.languages.python.tree import Binding, Guard, Scope
+from dtlint.value import Step, Unknown
+
+MAX_WAYS = 16
+"""Most expressions that one name is followed to."""
+_MAX_DEPTH = 24
+
+
+def ways(place: Place) -> tuple[Way, ...]:
+    """The expressions that `place` can stand for, names and conditional expressions followed; never empty."""
+    found: list[Way] = []
+    for way in _ways(place):
+        found.append(way)
+        if len(found) > MAX_WAYS:
+            return (Way((), unknown(place, f"more than {MAX_WAYS} values are possible")),)
+    return tuple(found) or (Way((), unknown(place, "not given a value in the files read")),)
+
+
+def _ways(place: Place) -> Iterator[Way]:
+    node = place.node
+    if place.depth > _MAX_DEPTH or not place.budget.spend():
+        yield Way((), unknown(place, "the way to its value is too long"))
+    elif isinstance(node, ast.IfExp):
+        yield from _under(place, Guard(node.test, True), place.at(node.body))
+        yield from _under(place, Guard(node.test, False), place.at(node.orelse))
+    elif isinstance(node, ast.NamedExpr):
+        yield from _ways(place.inner(node.value))
+    elif isinstance(node, ast.Name):
+        yield from _name_ways(place, node.id)
+    elif isinstance(node, ast.Attribute):
+        yield from _attribute_ways(place, node)
+    elif isinstance(node, ast.Call):
+        yield from _call_ways(place, node)
+    else:
+        yield Way((), place)
+
+
+def _under(place: Place, guard: Guard, inner: Place) -> Iterator[Way]:
+    for way in _ways(inner._replace(guards=(*inner.guards, guard), depth=inner.depth + 1)):
+        yield way._replace(conditions=(Condition(guard, place), *way.conditions))
+
+
+def _name_ways(place: Place, name: str) -> Iterator[Way]:
+    holder, bindings = lookup(place.scope, name)
+    if holder is None:
+        yield from _unbound_ways(place)
+        return
+    for binding, guards in reaching(place, holder, bindings):
+        conditions = conditions_at(place._replace(scope=holder), guards)
+        for way in _binding_ways(place, holder, name, binding):
+            yield way._replace(conditions=(*conditions, *way.conditions))
+
+
+def _unbound_ways(place: Place) -> Iterator[Way]:
+    """A name that only `import *` can bring in; any other stands for itself."""
+    names = qualified(place.module, place.node, place.scope)
+    known = [name for name in names if "." in name and locate(place.program, place.module, name) is not None]
+    if known:
+        yield from _imported_ways(place, known[0])
+    else:
+        yield Way((), place)
+
+
+def reaching(place: Place, holder: Scope, bindings: Iterable[Binding]) -> list[tuple[Binding, tuple[Guard, ...]]]:
+    """The bindings that can reach `place`, each with the conditions that the place itself does not stand under.
+
+    The last unconditional one hides what is before it. One that stands after the place counts if the name is used in
+    another scope, or if a loop comes back from it to the place and nothing in the loop hides it.
+    """
+    candidates = list(bindings)
+    shared = next((item for item in candidates if isinstance(item.place, ast.Global | ast.Nonlocal)), None)
+    if shared is not None:
+        return [(shared, ())]
+    before: list[tuple[Binding, tuple[Guard, ...]]] = []
+    after: list[tuple[Binding, tuple[Guard, ...]]] = []
+    for binding in candidates:
+        if _contradicts(binding.guards, place.guards):
+            continue
+        rest = tuple(guard for guard in binding.guards if guard not in place.guards)
+        if holder is place.scope and not _comes_before(binding, place.node):
+            after.append((binding, rest))
+            continue
+        if not rest:
+            before.clear()
+        before.append((binding, rest))
+    hiding = before[0][0].loops if before and not before[0][1] else ()
+    carried = [item for item in after if _comes_back(item[0], place.node, hiding)]
+    return [*_without_shadowed(before), *carried]
+
+
+def _without_shadowed(reached: list[tuple[Binding, tuple[Guard, ...]]]) -> list[tuple[Binding, tuple[Guard, ...]]]:
+    """Drop a base value when an `if` and its `else` both bind the name after it."""
+    tests = {
+        id(guards[0].test): guards[0].holds for _, guards in reached if len(guards) == 1 and guards[0].test is not None
+    }
+    for _, guards in reached:
+        if len(guards) == 1 and tests.get(id(guards[0].test), guards[0].holds) != guards[0].holds:
+            return [item for item in reached if item[1]]
+    return reached
+
+
+def _comes_before(binding: Binding, use: ast.AST) -> bool:
+    """Whether a binding acts before a use of the name in the same scope: in `x = x + 1` it does not."""
+    if binding.kind == "parameter" or not hasattr(use, "lineno"):
+        return True
+    if binding.kind == "value" and binding.node is not None:
+        return _end_position(binding.node) <= _position(use)
+    return _position(binding.place) < _position(use)
+
+
+def _comes_back(binding: Binding, use: ast.AST, hiding: tuple[ast.AST, ...]) -> bool:
+    """Whether a loop leads from a binding back to a use before it; `hiding` are the loops that bind the name anew."""
+    around = (loop for loop in binding.loops if _position(loop) <= _position(use) <= _end_position(loop))
+    return any(loop not in hiding for loop in around)
+
+
+def _position(node: ast.AST) -> tuple[int, int]:
+    return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+
+
+def _end_position(node: ast.AST) -> tuple[int, int]:
+    return getattr(node, "end_lineno", 0), getattr(node, "end_col_offset", 0)
+
+
+def _contradicts(binding: tuple[Guard, ...], use: tuple[Guard, ...]) -> bool:
+    return any(a.test is not None and a.test is b.test and a.holds != b.holds for a in binding for b in use)
+
+
+def _binding_ways(place: Place, holder: Scope, name: str, binding: Binding) -> Iterator[Way]:
+    if binding.kind == "parameter":
+        yield from _parameter_ways(place, holder, name, binding)
+    elif binding.kind == "import":
+        yield from _imported_ways(place, binding.target)
+    elif binding.kind == "value" and binding.node is not None:
+        step = Step(place.module.span(place.node), name)
+        inner = place._replace(
+            scope=holder, node=binding.node, guards=binding.guards, chain=(*place.chain, step), depth=place.depth + 1
+        )
+        yield from _unpacked(inner, binding.path)
+    elif binding.kind == "definition":
+        yield Way((), place)
+    else:
+        yield Way(
+            (),
+            unknown(
+                place, f"{name} takes several values" if binding.kind == "loop" else f"{name} is changed on the way"
+            ),
+        )
+
+
+def _unpacked(place: Place, path: tuple[int, ...]) -> Iterator[Way]:
+    if not path:
+        yield from _ways(place)
+        return
+    for way in _ways(place):
+        if isinstance(way.end, Unknown):
+            yield way
+        elif isinstance(way.end.node, ast.Tuple | ast.List) and 0 <= path[0] < len(way.end.node.elts):
+            for inner in _unpacked(way.end.inner(way.end.node.elts[path[0]]), path[1:]):
+                yield inner._replace(conditions=(*way.conditions, *inner.conditions))
+        else:
+            yield Way(way.conditions, unknown(place, "a part of something that is not written out"))
+
+
+def _parameter_ways(place: Place, holder: Scope, name: str, binding: Binding) -> Iterator[Way]:
+    """A parameter is the argument of the call that was followed in; else those of all calls; else its default."""
+    frame = next((frame for frame in reversed(place.frames) if frame.scope is holder), None)
+    if frame is not None:
+        yield from _argument_ways(place, holder, name, binding, frame.call)
+        return
+    calls = list(_calls_of(place, holder))
+    for call in calls:
+        yield from _argument_ways(place, holder, name, binding, call)
+    if not calls and isinstance(binding.node, ast.expr):
+        default = place._replace(scope=holder.parent or holder).inner(binding.node)
+        yield from (way._replace(assumed="a caller may pass another value") for way in _ways(default))
+    elif not calls:
+        yield Way((), unknown(place, f"{name} is an argument, and no call of the function was read"))
+
+
+def _calls_of(place: Place, function: Scope) -> Iterator[Place]:
+    if not place.budget.spend():
+        return
+    for module, site in callers(place.program, Definition(place.module, function)):
+        yield place._replace(
+            module=module, scope=site.scope, node=site.node, guards=site.guards, frames=(), depth=place.depth + 1
+        )
+
+
+def _argument_ways(place: Place, holder: Scope, name: str, binding: Binding, call: Place) -> Iterator[Way]:
+    passed = argument_node(holder, name, call.node)
+    if passed is not None:
+        chain = (*place.chain, Step(place.module.span(place.node), name))
+        yield from _ways(call._replace(node=passed, chain=chain, depth=place.depth + 1, budget=place.budget))
+    elif isinstance(call.node, ast.Call) and any(keyword.arg is None for keyword in call.node.keywords):
+        yield Way((), unknown(call, f"{name} may stand in the ** argument"))
+    elif isinstance(binding.node, ast.expr):
+        yield from _ways(place._replace(scope=holder.parent or holder).inner(binding.node))
+    else:
+        yield Way((), unknown(call, f"{name} is not passed"))
+
+
+def _imported_ways(place: Place, target: str) -> Iterator[Way]:
+    found = binding_module(place.program, place.module, target)
+    if found is None or not found[1]:
+        yield Way((), place)
+        return
+    module, name = found
+    bindings = module.top.bindings.get(name, [])
+    if not bindings or bindings[-1].kind == "definition":
+        yield Way((), place)
+        return
+    step = Step(place.module.span(place.node), name)
+    inner = place._replace(
+        module=module, scope=module.top, guards=(), frames=(), chain=(*place.chain, step), depth=place.depth + 1
+    )
+    for binding, guards in _everywhere(bindings):
+        conditions = conditions_at(inner, guards)
+        for way in _binding_ways(inner._replace(node=binding.place), module.top, name, binding):
+            yield way._replace(conditions=(*conditions, *way.conditions))
+
+
+def _everywhere(bindings: list[Binding]) -> list[tuple[Binding, tuple[Guard, ...]]]:
+    last = max((index for index, binding in enumerate(bindings) if not binding.guards), default=0)
+    return [(binding, binding.guards) for binding in bindings[last:]]
+
+
+def _attribute_ways(place: Place, node: ast.Attribute) -> Iterator[Way]:
+    """`self.x` is what the class's methods bind; `module.x` what that file binds; anything else stands for itself."""
+    owned = attribute_bindings(place.module, place.scope, dotted(node))
+    if owned:
+        yield from _owned_ways(place, dotted(node), owned)
+        return
+    names = qualified(place.module, node, place.scope)
+    if len(names) == 1 and locate(place.program, place.module, names[0]) is not None:
+        yield from _imported_ways(place, names[0])
+        return
+    yield Way((), place)
+
+
+def _owned_ways(place: Place, name: str, owned: list[tuple[Scope, Binding]]) -> Iterator[Way]:
+    last = max((index for index, (_, binding) in enumerate(owned) if not binding.guards), default=0)
+    for method, binding in owned[last:]:
+        conditions = conditions_at(place._replace(scope=method), binding.guards)
+        for way in _binding_ways(place, method, name, binding):
+            yield way._replace(conditions=(*conditions, *way.conditions))
+
+
+def _call_ways(place: Place, node: ast.Call) -> Iterator[Way]:
+    """A call of a function of the program is what it returns; any other call stands for itself."""
+    names = qualified(place.module, node.func, place.scope)
+    candidates = (definition(place.program, place.module, name) for name in names)
+    found = next((item for item in candidates if item is not None), None)
+    if (
+        found is None
+        or not isinstance(found.scope.node, ast.FunctionDef)
+        or any(frame.scope is found.scope for frame in place.frames)
+    ):
+        yield Way((), place)
+        return
+    returns = [site for site in found.scope.sites if isinstance(site.node, ast.Return) and site.node.value is not None]
+    if not returns:
+        yield Way((), place)
+        return
+    frames = (*place.frames, Frame(found.scope, place))
+    for site in returns:
+        value = site.node.value if isinstance(site.node, ast.Return) else None
+        inner = place._replace(
+            module=found.module, scope=found.scope, guards=site.guards, frames=frames, depth=place.depth + 1
+        )
+        conditions = conditions_at(inner, site.guards)
+        for way in _ways(inner.at(value or site.node)):
+            yield way._replace(conditions=(*conditions, *way.conditions))

@@ -1,0 +1,105 @@
+"""Values of attributes: of the parsed command line, of config objects, of annotated parameters."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.following import ways
+from dtlint.languages.python.names import lookup, qualified
+from dtlint.languages.python.places import Place
+from dtlint.languages.python.program import definition
+from dtlint.value import Setting, Step, Unknown, Value
+
+Evaluate = Callable[[Place], Setting]
+
+_ARGUMENT_NAMES = ("args", "opt", "opts", "cfg", "config", "hparams", "training_args", "train_args", "script_args")
+"""Names under which a function is usually passed the parsed command line."""
+
+
+def command_line_argument(place: Place, node: ast.AST) -> Setting | None:
+    """`args.lr`: what the launch passes for the script's argument, else the default that it declares."""
+    if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
+        return None
+    declared = place.program.arguments.get(node.attr)
+    if declared is None or not _holds_arguments(place, node.value):
+        return None
+    step = Step(place.module.span(node), declared.flags[0] if declared.flags else node.attr)
+    given = place.program.given
+    if given is not None and node.attr in given:
+        return _chained(given[node.attr], place, step)
+    value = _chained(declared.default, place, step)
+    if given is None and isinstance(value, Value):
+        return value._replace(
+            origin=value.origin._replace(
+                kind="assumed", note="the command may pass another value", how=f"pass {step.label} in the launch"
+            )
+        )
+    return value
+
+
+def _chained(value: Setting, place: Place, step: Step) -> Setting:
+    if isinstance(value, Value):
+        return value._replace(origin=value.origin._replace(chain=(*place.chain, step, *value.origin.chain)))
+    return value
+
+
+def _holds_arguments(place: Place, node: ast.Name) -> bool:
+    """Whether a name is the parsed command line: bound to a parse call, or passed in under a usual name."""
+    ends = [way.end for way in ways(place.at(node))]
+    built = [end for end in ends if not isinstance(end, Unknown) and isinstance(end.node, ast.Call)]
+    if built:
+        return any(_last_word(end.node).startswith("parse") for end in built)
+    return node.id in _ARGUMENT_NAMES
+
+
+def _last_word(node: ast.AST) -> str:
+    """The word that a call's function ends in, also of a method of another call (`ArgumentParser().parse_args()`)."""
+    function = node.func if isinstance(node, ast.Call) else node
+    return function.attr if isinstance(function, ast.Attribute) else dotted(function)
+
+
+def attribute_value(place: Place, node: ast.AST, evaluate: Evaluate) -> Setting | None:
+    """`config.size` of a class of the program: the keyword of the call that builds it, else the class's default."""
+    if not isinstance(node, ast.Attribute):
+        return None
+    of_class = _class_default(place, place, node.value, node.attr, evaluate)
+    if of_class is not None:
+        return of_class
+    for way in ways(place.inner(node.value)):
+        if not isinstance(way.end, Unknown) and isinstance(way.end.node, ast.Call):
+            for keyword in way.end.node.keywords:
+                if keyword.arg == node.attr:
+                    return evaluate(way.end.inner(keyword.value))
+            return _class_default(place, way.end, way.end.node.func, node.attr, evaluate)
+    annotation = _annotation(place, node.value)
+    return _class_default(place, place, annotation, node.attr, evaluate) if annotation is not None else None
+
+
+def _annotation(place: Place, node: ast.AST) -> ast.expr | None:
+    """The annotation of a parameter, if the node is one."""
+    _, bindings = lookup(place.scope, node.id) if isinstance(node, ast.Name) else (None, [])
+    argument = bindings[0].place if len(bindings) == 1 else None
+    return argument.annotation if isinstance(argument, ast.arg) else None
+
+
+def _class_default(
+    place: Place, seen_from: Place, built: ast.AST, attribute: str, evaluate: Evaluate
+) -> Setting | None:
+    """The default of a class attribute; assumed, since the object may be changed after it is built."""
+    names = qualified(seen_from.module, built, seen_from.scope)
+    found = definition(place.program, seen_from.module, names[0]) if len(names) == 1 else None
+    bindings = found.scope.bindings.get(attribute, []) if found is not None else []
+    if found is None or len(bindings) != 1 or not isinstance(bindings[0].node, ast.expr):
+        return None
+    step = Step(place.module.span(place.node), attribute)
+    inner = place._replace(
+        module=found.module, scope=found.scope, node=bindings[0].node, guards=(), frames=(), depth=place.depth + 1
+    )
+    value = evaluate(inner._replace(chain=(*place.chain, step)))
+    if not isinstance(value, Value):
+        return value
+    return value._replace(
+        origin=value.origin._replace(kind="assumed", note=f"the default of {found.scope.name}.{attribute}")
+    )

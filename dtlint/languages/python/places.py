@@ -1,0 +1,101 @@
+"""An expression where it stands, and the ways from it to what it can mean."""
+
+from __future__ import annotations
+
+import ast
+from typing import NamedTuple
+
+from dtlint.languages.python.program import Program
+from dtlint.languages.python.tree import Guard, Module, Scope, Site
+from dtlint.value import Origin, Step, Unknown
+
+MAX_STEPS = 2_000
+"""Most expressions visited for one question; a hostile file can double the ways at each line."""
+
+
+class Budget:
+    """Steps left for one question, and what it has found out so far: about conditions, and about names (`memo`)."""
+
+    __slots__ = ("left", "memo", "verdicts")
+
+    def __init__(self, left: int = MAX_STEPS) -> None:
+        self.left = left
+        self.verdicts: dict[tuple[int, ...], bool | None] = {}
+        self.memo: dict[tuple[str, int, str], object] = {}
+
+    def spend(self) -> bool:
+        """Take one step; False when none is left."""
+        self.left -= 1
+        return self.left >= 0
+
+
+class Frame(NamedTuple):
+    """A function entered through one call: its parameters are the arguments of `call`."""
+
+    scope: Scope
+    call: Place
+
+
+class Place(NamedTuple):
+    """An expression where it stands. `chain` leads from the place of use to it; `depth` counts the steps taken."""
+
+    program: Program
+    module: Module
+    scope: Scope
+    node: ast.AST
+    guards: tuple[Guard, ...] = ()
+    frames: tuple[Frame, ...] = ()
+    chain: tuple[Step, ...] = ()
+    budget: Budget = Budget(0)
+    depth: int = 0
+
+    def at(self, node: ast.AST) -> Place:
+        """Another expression of the same statement."""
+        return self._replace(node=node)
+
+    def inner(self, node: ast.AST) -> Place:
+        """A part of this expression, one step deeper: chains of steps are bounded."""
+        return self._replace(node=node, depth=self.depth + 1)
+
+
+class Condition(NamedTuple):
+    """A guard and a place in its scope, from which its test can be evaluated."""
+
+    guard: Guard
+    place: Place
+
+    @property
+    def text(self) -> str:
+        """The condition as people read it."""
+        return guard_text(self.place.module, self.guard)
+
+
+class Way(NamedTuple):
+    """One expression that is reached, and under which conditions; or why none is. `assumed`: why it may differ."""
+
+    conditions: tuple[Condition, ...]
+    end: Place | Unknown
+    assumed: str = ""
+
+
+def place_of(program: Program, module: Module, site: Site) -> Place:
+    """A site as a place to follow expressions from."""
+    return Place(program, module, site.scope, site.node, site.guards, budget=Budget())
+
+
+def unknown(place: Place, reason: str, means: str = "") -> Unknown:
+    """Not known, for a reason, at a place."""
+    return Unknown(reason, "", Origin("written", place.module.span(place.node), place.chain), means)
+
+
+def conditions_at(place: Place, guards: tuple[Guard, ...]) -> tuple[Condition, ...]:
+    """Guards as conditions that can be evaluated where they stand."""
+    return tuple(Condition(guard, place._replace(depth=place.depth + 1)) for guard in guards)
+
+
+def guard_text(module: Module, guard: Guard) -> str:
+    """A condition as people read it."""
+    if guard.test is None:
+        return "in another branch"
+    text = module.text(guard.test)
+    return text if guard.holds else f"not ({text})"

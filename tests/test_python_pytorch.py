@@ -1,0 +1,222 @@
+"""What DDP, device meshes and activation checkpointing in a script claim about the plan."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dtlint.frameworks import Reading, ddp, fsdp, pytorch
+from dtlint.languages.python import link, read_module
+from dtlint.languages.python.program import Program
+from dtlint.source import Source
+from dtlint.value import Choice, Setting, Value
+
+HEAD = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+from torch.distributed.device_mesh import init_device_mesh
+"""
+
+
+def program(text: str, **others: str) -> Program:
+    modules = {"train.py": read_module(Source("train.py", HEAD + text))}
+    modules.update({f"{name}.py": read_module(Source(f"{name}.py", HEAD + other)) for name, other in others.items()})
+    return link(modules)
+
+
+def plain(value: Setting) -> object:
+    if isinstance(value, Value):
+        return value.value
+    if isinstance(value, Choice):
+        return {option.guard: plain(option.value) for option in value.options}
+    return f"?{value.means}"
+
+
+def claims(reading: Reading) -> dict[str, object]:
+    return {claim.setting: plain(claim.value) for claim in reading.claims}
+
+
+def test_ddp_shares_nothing_out() -> None:
+    reading = ddp.read(program("model = DDP(Net())"))
+    assert (reading.framework, claims(reading)) == ("ddp", {"sharding.stage": 0})
+    assert reading.place is not None
+    assert reading.place.text == "DDP"
+
+
+def test_ddp_arguments() -> None:
+    reading = ddp.read(program("model = DDP(Net(), find_unused_parameters=True, bucket_cap_mb=100)"))
+    assert claims(reading) == {
+        "sharding.stage": 0,
+        "communication.find_unused": True,
+        "communication.bucket_bytes": 100 * 1024 * 1024,
+    }
+
+
+def test_ddp_by_its_full_name() -> None:
+    assert ddp.read(program("model = torch.nn.parallel.DistributedDataParallel(Net())")).framework == "ddp"
+    assert (
+        ddp.read(program("import torch.nn as nn\nmodel = nn.parallel.DistributedDataParallel(Net())")).framework
+        == "ddp"
+    )
+
+
+@pytest.mark.parametrize("module", ["apex.parallel", "megatron.core.distributed", "fairscale.nn.data_parallel"])
+def test_other_classes_of_the_same_name_are_not_torchs(module: str) -> None:
+    assert ddp.read(program(f"from {module} import DistributedDataParallel as DDP\nm = DDP(Net())")).framework == ""
+
+
+def test_an_import_that_depends_on_what_is_installed_decides_nothing() -> None:
+    text = (
+        "try:\n"
+        "    from apex.parallel import DistributedDataParallel as DDP\n"
+        "except ImportError:\n"
+        "    pass\n"
+        "m = DDP(Net())"
+    )
+    assert ddp.read(program(text)).framework == ""
+
+
+def test_a_condition_picks_the_wrapper() -> None:
+    read = program("if flag:\n    m = FSDP(Net())\nelse:\n    m = DDP(Net())")
+    assert (ddp.read(read).framework, claims(ddp.read(read))) == ("", {})
+    assert fsdp.read(read).framework == ""
+    assert claims(fsdp.read(read)) == {"sharding.units": {"flag": "none", "not (flag)": "?"}}
+
+
+def test_a_decided_condition_picks_the_wrapper() -> None:
+    read = program("sharded = False\nif sharded:\n    m = FSDP(Net())\nelse:\n    m = DDP(Net())")
+    assert (ddp.read(read).framework, fsdp.read(read).framework) == ("ddp", "")
+
+
+def test_a_helper_that_only_a_dead_branch_calls() -> None:
+    read = program("def wrap(m):\n    return FSDP(m)\nif False:\n    wrap(Net())\nmodel = DDP(Net())")
+    assert (ddp.read(read).framework, fsdp.read(read).framework) == ("ddp", "")
+
+
+def test_the_axes_of_a_mesh() -> None:
+    text = 'mesh = init_device_mesh("cuda", (2, 4, 8), mesh_dim_names=("pp", "dp", "tp"))'
+    assert claims(pytorch.read(program(text))) == {
+        "parallel.pipeline": 2,
+        "parallel.data": 4,
+        "parallel.tensor": 8,
+        "parallel.order": ("tensor", "data", "pipeline"),
+    }
+
+
+def test_replicate_and_shard_are_one_axis() -> None:
+    text = 'mesh = init_device_mesh("cuda", (4, 8), mesh_dim_names=("dp_replicate", "dp_shard"))'
+    assert claims(pytorch.read(program(text))) == {"sharding.group": 8, "parallel.data": 32}
+
+
+def test_the_order_is_known_where_a_size_is_not() -> None:
+    text = 'tp = 4\nmesh = init_device_mesh("cuda", (world_size // tp, tp), mesh_dim_names=("tp", "dp"))'
+    assert claims(pytorch.read(program(text))) == {
+        "parallel.tensor": "?",
+        "parallel.data": 4,
+        "parallel.order": ("data", "tensor"),
+    }
+
+
+def test_a_mesh_over_the_world() -> None:
+    text = """
+import torch.distributed as dist
+mesh = init_device_mesh("cuda", (dist.get_world_size(),), mesh_dim_names=("dp",))
+"""
+    assert claims(pytorch.read(program(text))) == {"parallel.data": "?parallel.world_size"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'mesh = init_device_mesh("cuda", (2, 4))',
+        'mesh = init_device_mesh("cuda", (2, 4), mesh_dim_names=("left", "right"))',
+        'mesh = init_device_mesh("cuda", tuple(dims), mesh_dim_names=tuple(names))',
+    ],
+)
+def test_dimensions_without_names_that_are_known_claim_nothing(text: str) -> None:
+    assert claims(pytorch.read(program(text))) == {}
+
+
+CHECKPOINTING = {
+    "model.gradient_checkpointing_enable()": "full",
+    "from torch.utils.checkpoint import checkpoint\ny = checkpoint(block, x, use_reentrant=False)": "full",
+    "import torch.utils.checkpoint\ny = torch.utils.checkpoint.checkpoint(block, x)": "full",
+    "from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import apply_activation_checkpointing\n"
+    "apply_activation_checkpointing(model)": "full",
+    "if flag:\n    model.gradient_checkpointing_enable()": {"flag": "full", "not (flag)": "none"},
+    "def enable(m):\n    m.gradient_checkpointing_enable()\nif flag:\n    enable(model)": {
+        "flag": "full",
+        "not (flag)": "none",
+    },
+}
+
+
+@pytest.mark.parametrize(("text", "value"), CHECKPOINTING.items(), ids=range(len(CHECKPOINTING)))
+def test_activation_checkpointing(text: str, value: object) -> None:
+    assert claims(pytorch.read(program(text))) == {"checkpointing.activations": value}
+
+
+def test_activation_checkpointing_that_is_switched_off() -> None:
+    assert claims(pytorch.read(program("use = False\nif use:\n    model.gradient_checkpointing_enable()"))) == {}
+
+
+def test_selective_checkpointing() -> None:
+    text = """
+from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
+def policy():
+    return create_selective_checkpoint_contexts(keep)
+for block in blocks:
+    x = checkpoint(block, x, context_fn=policy)
+"""
+    assert claims(pytorch.read(program(text))) == {"checkpointing.activations": "selective"}
+
+
+def test_a_helper_that_nothing_calls_does_not_decide() -> None:
+    helper = "def enable(m):\n    m.gradient_checkpointing_enable()"
+    found = claims(pytorch.read(program("import helper", helper=helper)))
+    assert found == {"checkpointing.activations": {"enable is called": "full", "not (enable is called)": "none"}}
+
+
+def test_a_saved_checkpoint_is_not_activation_checkpointing() -> None:
+    assert claims(pytorch.read(program("checkpoint(model)\nsave_checkpoint(model)"))) == {}
+
+
+def test_how_settings_are_spelled() -> None:
+    assert ddp.spell("communication.find_unused", False) == "find_unused_parameters=False"
+    assert fsdp.spell("sharding.prefetch", "backward_pre") == "backward_prefetch=BackwardPrefetch.BACKWARD_PRE"
+    assert fsdp.spell("parallel.tensor", 8) is None
+
+
+STATEMENTS = st.sampled_from(
+    [
+        "model = FSDP(model, **kw)",
+        "model = DDP(model)",
+        "kw = dict(a=1)",
+        "kw['cpu_offload'] = model",
+        "def f(model):\n    return f(model)",
+        "class A(A):\n    def step(self):\n        self.x = self.x\n        self.step()",
+        "for p in p.parameters():\n    dist.all_reduce(p.grad)",
+        "grads = [g.grad for g in grads]",
+        "dist.all_reduce(torch.cat(grads))",
+        "f(model).backward()",
+        "loss = loss / loss",
+        "loss.backward()",
+        "if model:\n    from a import *\nelse:\n    model = f",
+        "mesh = init_device_mesh('cuda', mesh, mesh_dim_names=mesh)",
+        "global model",
+        "f = lambda x: f(x)",
+        "p.register_hook(f)",
+        "import train",
+        "from train import model",
+    ]
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(STATEMENTS, max_size=14).map("\n".join))
+def test_no_program_breaks_the_readers(text: str) -> None:
+    read = program("import torch.distributed as dist\n" + text, train="from train import *\n" + text)
+    for reader in (fsdp.read, ddp.read, pytorch.read):
+        assert isinstance(reader(read), Reading)

@@ -1,0 +1,362 @@
+"""What an expression in a Python file is worth, where the value was written, and when it is not known."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dtlint.languages.python import command_line, follow, imported_modules, link, marker, read_module
+from dtlint.languages.python.constants import evaluate
+from dtlint.languages.python.places import place_of
+from dtlint.languages.python.program import Program, sites
+from dtlint.languages.traced import literal_word
+from dtlint.source import Source
+from dtlint.value import Choice, Setting, Value
+
+
+def worth_in(program: Program) -> Setting:
+    """The first argument of the one call of `show` in a program."""
+    for module in program.modules.values():
+        for site in sites(module):
+            if isinstance(site.node, ast.Call) and isinstance(site.node.func, ast.Name) and site.node.func.id == "show":
+                place = place_of(program, module, site)
+                return evaluate(place.at(site.node.args[0]))
+    raise AssertionError("no call of show")
+
+
+def program(text: str, **others: str) -> Program:
+    modules = {"train.py": read_module(Source("train.py", text))}
+    modules.update({f"{name}.py": read_module(Source(f"{name}.py", other)) for name, other in others.items()})
+    return link(modules)
+
+
+def worth(text: str, **others: str) -> Setting:
+    return worth_in(program(text, **others))
+
+
+def plain(value: Setting) -> object:
+    if isinstance(value, Value):
+        return value.value
+    if isinstance(value, Choice):
+        return {option.guard: plain(option.value) for option in value.options}
+    return "?" + value.means
+
+
+KNOWN = {
+    "show(8)": 8,
+    "show(-1)": -1,
+    "show(2 * 4 + 1)": 9,
+    "show(7 // 2)": 3,
+    "show('a' + 'b')": "ab",
+    "show((1, 2))": (1, 2),
+    "x = 8\nshow(x)": 8,
+    "x = 4\nx = 8\nshow(x)": 8,
+    "x = 8\nshow(x)\nx = 4": 8,
+    "a, b = 1, 2\nshow(b)": 2,
+    "def f():\n    show(x)\nx = 3": 3,
+    "x = 1\ndef f():\n    x = 2\n    show(x)": 2,
+    "def f(x=3):\n    show(x)": 3,
+    "def f(x):\n    show(x)\nf(5)": 5,
+    "def f(x):\n    show(x)\nf(x=6)": 6,
+    "def size():\n    return 16\nshow(size())": 16,
+    "def sizes():\n    return 2, 4\n_, x = sizes()\nshow(x)": 4,
+    "def double(x):\n    return x * 2\nshow(double(4))": 8,
+    "import torch\nshow(torch.bfloat16)": "torch.bfloat16",
+    "import torch as t\nshow(t.float16)": "torch.float16",
+    "import torch\nshow(getattr(torch, 'bfloat16'))": "torch.bfloat16",
+    "import torch\ntypes = {'bf16': torch.bfloat16}\nshow(types['bf16'])": "torch.bfloat16",
+    "import torch\nshow(dict(bf16=torch.bfloat16)['bf16'])": "torch.bfloat16",
+    "from torch.distributed.fsdp import ShardingStrategy as S\nshow(S.FULL_SHARD)": (
+        "torch.distributed.fsdp.ShardingStrategy.FULL_SHARD"
+    ),
+    "show([4, 8][1])": 8,
+    "show(int('8'))": 8,
+    "show(None or 4)": 4,
+    "show(max(2, 8))": 8,
+    "show('bf16'.upper())": "BF16",
+    "use = True\nx = 1 if use else 2\nshow(x)": 1,
+    "x = 1\nif False:\n    x = 2\nshow(x)": 1,
+    "x = 1\nif True:\n    x = 2\nshow(x)": 2,
+    "kind = 'b'\nif kind == 'a':\n    x = 1\nelif kind == 'b':\n    x = 2\nelse:\n    x = 3\nshow(x)": 2,
+    "if __name__ == '__main__':\n    show(8)": 8,
+    "class A:\n    def __init__(self):\n        self.n = 4\n    def go(self):\n        show(self.n)": 4,
+    "(x := 5)\nshow(x)": 5,
+    "for i in data:\n    x = 1\n    show(x)\n    x = 2": 1,
+}
+
+
+@pytest.mark.parametrize(("text", "value"), KNOWN.items(), ids=range(len(KNOWN)))
+def test_known(text: str, value: object) -> None:
+    assert plain(worth(text)) == value
+
+
+CHOICES = {
+    "x = 1 if flag else 2\nshow(x)": {"flag": 1, "not (flag)": 2},
+    "if flag:\n    x = 1\nelse:\n    x = 2\nshow(x)": {"flag": 1, "not (flag)": 2},
+    "x = 1\nif flag:\n    x = 2\nshow(x)": {"otherwise": 1, "flag": 2},
+    "x = 1 if flag else 2\nshow(x * 4)": {"flag": 4, "not (flag)": 8},
+}
+
+
+@pytest.mark.parametrize(("text", "value"), CHOICES.items(), ids=range(len(CHOICES)))
+def test_a_condition_makes_a_choice(text: str, value: object) -> None:
+    assert plain(worth(text)) == value
+
+
+def test_under_its_own_condition_a_value_is_certain() -> None:
+    assert plain(worth("if flag:\n    x = 2\n    show(x)")) == 2
+
+
+def test_callers_that_agree() -> None:
+    assert plain(worth("def f(x):\n    show(x)\nf(4)\nf(4)")) == 4
+
+
+UNKNOWN = {
+    "show(x)": "?",
+    "for x in (1, 2):\n    show(x)": "?",
+    "x = 1\nx += 1\nshow(x)": "?",
+    "x = 1\nfor i in data:\n    show(x)\n    x = x * 2": "?",
+    "def f(x):\n    show(x)\nf(1)\nf(2)": "?",
+    "show(input())": "?",
+    "show(1 / 0)": "?",
+    "show(9 ** 9 ** 9)": "?",
+    "show('a' * 10**9)": "?",
+    "def f(x):\n    show(x)": "?",
+    "x = x\nshow(x)": "?",
+    "def f():\n    return f()\nshow(f())": "?",
+    "import os\nshow(os.environ['N'])": "?",
+    "import os\nshow(os.environ['WORLD_SIZE'])": "?parallel.world_size",
+    "import os\nshow(int(os.environ.get('WORLD_SIZE', 1)))": "?parallel.world_size",
+    "import torch.distributed as dist\nshow(dist.get_world_size())": "?parallel.world_size",
+    "import torch\nshow(torch.cuda.device_count())": "?cluster.gpus_per_node",
+    "import torch.distributed as dist\nshow(dist.get_world_size() // 2)": "?",
+    "def f():\n    global x\n    x = 2\nx = 1\nshow(x)": "?",
+}
+
+
+@pytest.mark.parametrize(("text", "value"), UNKNOWN.items(), ids=range(len(UNKNOWN)))
+def test_unknown_is_never_guessed(text: str, value: object) -> None:
+    assert plain(worth(text)) == value
+
+
+def test_the_origin_is_the_literal_and_the_chain_leads_to_it() -> None:
+    found = worth("size = 8\nshow(size)")
+    assert isinstance(found, Value)
+    assert found.origin.span is not None
+    assert (found.origin.span.line, found.origin.span.column) == (1, 8)
+    assert [(step.span.line, step.label) for step in found.origin.chain] == [(2, "size")]
+
+
+def test_columns_count_code_points() -> None:
+    found = worth("é = 'größe'; size = 8\nshow(size)")
+    assert isinstance(found, Value)
+    assert found.origin.span is not None
+    assert (found.origin.span.text, found.origin.span.column) == ("8", 21)
+
+
+def test_lone_carriage_returns_end_lines_as_in_python() -> None:
+    found = worth("a = 1\rsize = 8\r\nshow(size)")
+    assert isinstance(found, Value)
+    assert found.origin.span is not None
+    assert found.origin.span.text == "8"
+
+
+def test_constants_of_another_file() -> None:
+    assert plain(worth("from settings import SIZE\nshow(SIZE)", settings="SIZE = 8")) == 8
+    assert plain(worth("import settings\nshow(settings.SIZE)", settings="SIZE = 8")) == 8
+    assert plain(worth("from settings import SIZE\nshow(SIZE)")) == "?"
+
+
+def test_constants_that_a_package_hands_on() -> None:
+    files = {
+        "pkg": ("pkg/__init__.py", "from .sizes import *\nfrom .names import NAME"),
+        "pkg.sizes": ("pkg/sizes.py", "SIZE = 8"),
+        "pkg.names": ("pkg/names.py", "NAME = 'x'\ndef twice(n):\n    return 2 * n"),
+    }
+
+    def find(name: str) -> Source | None:
+        return Source(*files[name]) if name in files else None
+
+    def shown(text: str) -> object:
+        return plain(worth_in(follow(Source("train.py", text), find)))
+
+    assert shown("import pkg\nshow(pkg.SIZE)") == 8
+    assert shown("from pkg import *\nshow(SIZE)") == 8
+    assert shown("from pkg import NAME\nshow(NAME)") == "x"
+    assert shown("from pkg.names import twice\nshow(twice(4))") == 8
+
+
+def test_a_class_of_another_file_as_a_config() -> None:
+    config = "class config:\n    size: int = 8"
+    assert plain(worth("from settings import config\nshow(config.size)", settings=config)) == 8
+
+
+ARGPARSE = """
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--micro-batch", "-b", type=int, default=4)
+parser.add_argument("--fast", action="store_true")
+parser.add_argument("--name", required=True)
+args = parser.parse_args()
+"""
+
+
+def test_an_argparse_default_is_assumed() -> None:
+    found = worth(ARGPARSE + "show(args.micro_batch)")
+    assert isinstance(found, Value)
+    assert (found.value, found.origin.kind) == (4, "assumed")
+    assert found.origin.span is not None
+    assert found.origin.span.text == "4"
+
+
+def test_what_the_launch_leaves_out_has_its_default() -> None:
+    found = worth_in(program(ARGPARSE + "show(args.micro_batch)")._replace(given={}))
+    assert isinstance(found, Value)
+    assert (found.value, found.origin.kind) == (4, "written")
+
+
+def test_what_the_launch_passes() -> None:
+    text = "--micro-batch 8 --fast --name=run"
+    source = Source("launch.sh", text)
+    words, start = [], 0
+    for word in text.split():
+        start = text.index(word, start)
+        words.append(literal_word(word, source.span(start, start + len(word))))
+    read = program(ARGPARSE + "show(args.micro_batch)")
+    passed = command_line(read, tuple(words))
+    assert {name: plain(value) for name, value in passed.items()} == {"micro_batch": 8, "fast": True, "name": "run"}
+    found = worth_in(read._replace(given=passed))
+    assert isinstance(found, Value)
+    assert found.value == 8
+    assert found.origin.span is not None
+    assert found.origin.span.path == "launch.sh"
+
+
+def test_a_required_argument_is_unknown() -> None:
+    assert plain(worth(ARGPARSE + "show(args.name)")) == "?"
+
+
+def test_dataclass_fields_are_arguments() -> None:
+    text = """
+from dataclasses import dataclass, field
+from transformers import HfArgumentParser
+@dataclass
+class Arguments:
+    size: int = 8
+    name: str = field(default="run", metadata={})
+    flag: bool = False
+parser = HfArgumentParser(Arguments)
+args, = parser.parse_args_into_dataclasses()
+"""
+    assert plain(worth(text + "show(args.size)")) == 8
+    assert plain(worth(text + "show(args.name)")) == "run"
+
+
+def test_a_config_object() -> None:
+    text = "from dataclasses import dataclass\n@dataclass\nclass Config:\n    size: int = 8\n"
+    assert plain(worth(text + "cfg = Config()\nshow(cfg.size)")) == 8
+    assert plain(worth(text + "cfg = Config(size=16)\nshow(cfg.size)")) == 16
+    assert plain(worth(text + "def f(c: Config):\n    show(c.size)")) == 8
+
+
+def test_an_environment_default_is_assumed() -> None:
+    found = worth("import os\nshow(os.environ.get('SIZE', 8))")
+    assert isinstance(found, Value)
+    assert (found.value, found.origin.kind) == (8, "assumed")
+
+
+def test_imported_modules_as_written() -> None:
+    module = read_module(Source("a.py", "import a.b\nfrom . import c\nfrom ..d import e\nfrom f import *"))
+    assert imported_modules(module) == ("a.b", ".c", "..d", "..d.e", "f")
+
+
+def test_following_the_imports_of_an_entry_script() -> None:
+    files = {"utils": "from deep import x", "deep": "x = 1", "unused": "x = 2"}
+    read = follow(
+        Source("train.py", "import utils, torch"), lambda name: Source(name, files[name]) if name in files else None
+    )
+    assert list(read.modules) == ["__main__", "utils", "deep"]
+
+
+def test_markers() -> None:
+    assert marker(b"import torch.distributed as dist")
+    assert not marker(b"print('hello')")
+
+
+def test_a_syntax_error_is_a_problem_with_its_place() -> None:
+    module = read_module(Source("train.py", "x = 1\ndef f(:\n    pass\n"))
+    (problem,) = module.problems
+    assert (problem.fatal, problem.span.line) == (True, 2)
+
+
+HOSTILE = {
+    "deep parentheses": "(" * 5000 + ")" * 5000,
+    "deep attributes": "x = a" + ".b" * 3000 + "\nshow(x)",
+    "a long sum": "show(" + "+".join(["1"] * 3000) + ")",
+    "a long chain of names": "x0 = 1\n" + "".join(f"x{i + 1} = x{i}\n" for i in range(3000)) + "show(x3000)",
+    "doubling": "x0 = 1\n" + "".join(f"x{i + 1} = x{i} + x{i}\n" for i in range(60)) + "show(x60)",
+    "doubling conditions": "x0 = 1\n"
+    + "".join(f"x{i + 1} = x{i} if c{i} else x{i}\n" for i in range(60))
+    + "show(x60)",
+    "deep calls": "".join(f"def f{i}(x):\n    return f{i + 1}(x) + f{i + 1}(x)\n" for i in range(40)) + "show(f0(1))",
+    "a null byte": "x = 1\0",
+    "a huge number": "show(" + "9" * 5000 + ")",
+    "deep lists": "show(" + "[" * 150 + "]" * 150 + ")",
+    "a surrogate": "x = '\ud800'\nshow(x)",
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+def test_hostile_files_end_soon_and_raise_nothing(text: str) -> None:
+    read = program(text)
+    if not read.main.problems:
+        worth_in(read)
+
+
+PIECES = st.sampled_from(
+    [
+        "x",
+        "=",
+        "1",
+        "(",
+        ")",
+        "\n",
+        "    ",
+        "if ",
+        ":",
+        "def f",
+        "return ",
+        "class C",
+        "for ",
+        " in ",
+        "lambda",
+        ",",
+        "*",
+        "**",
+        ".grad",
+        "é",
+        "\r",
+        "'",
+        "args.x",
+        "import a as b",
+    ]
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(PIECES, max_size=30).map("".join))
+def test_any_text_is_read_or_is_a_problem(text: str) -> None:
+    module = read_module(Source("a.py", text))
+    for site in sites(module):
+        span = module.span(site.node)
+        assert 0 <= span.start <= span.end <= len(text)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(-1000, 1000), st.integers(-1000, 1000), st.sampled_from(["+", "-", "*", "//", "%"]))
+def test_arithmetic_is_pythons(a: int, b: int, operator: str) -> None:
+    found = plain(worth(f"a = {a}\nb = {b}\nshow(a {operator} b)"))
+    assert found == ("?" if b == 0 and operator in ("//", "%") else eval(f"{a} {operator} {b}"))
