@@ -1,0 +1,70 @@
+"""What framework and launcher readers return: claims about the plan, exactly as far as they are written.
+
+A reader knows one front end. It knows no rule, no other reader, and no default that another module decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from dtlint.languages.traced import Word
+from dtlint.source import Span
+from dtlint.value import Setting
+
+AUTO = "auto"
+"""Reason of the Unknown that stands for a literal "auto", to be filled by the front end in charge."""
+
+
+class Claim(NamedTuple):
+    """One setting as one front end writes it. `name` is how the front end spells it
+    (`--tensor-model-parallel-size`).
+    """
+
+    setting: str
+    value: Setting
+    name: str = ""
+
+
+class NamedFile(NamedTuple):
+    """A file that a launch or config names: its role ("deepspeed", "accelerate", "script", "arguments", "hostfile")
+    and its path as written.
+    """
+
+    role: str
+    path: Word
+
+
+class Member(NamedTuple):
+    """One entry of a collection that rules look at one by one (`code.collectives`, `config.unknown`).
+
+    `fields` are what expressions can read (`call.operation`), `place` is where a finding about it points, `related`
+    other places with labels.
+    """
+
+    place: Span
+    fields: Mapping[str, Setting]
+    related: tuple[tuple[Span, str], ...] = ()
+
+
+class Reading(NamedTuple):
+    """What one reader found in one place.
+
+    `layer` is its key in the precedence table ("torchrun", "sbatch", "srun", "megatron-arguments", "deepspeed-json",
+    "fsdp-python" ...).
+    `place` is the list, section or call in which a missing setting would be written. `open` says why settings may be
+    hidden from us (an unknown word in the list), "" if the list is complete; `unread` names a file that holds settings
+    and could not be read. `rest` are the words of the program that a launcher starts. `framework` and `frontend` are
+    claimed here when the text decides them.
+    """
+
+    layer: str
+    place: Span | None = None
+    claims: tuple[Claim, ...] = ()
+    files: tuple[NamedFile, ...] = ()
+    rest: tuple[Word, ...] = ()
+    framework: str = ""
+    frontend: str = ""
+    open: str = ""
+    unread: str = ""
+    collections: Mapping[str, tuple[Member, ...]] = {}

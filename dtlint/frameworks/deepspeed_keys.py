@@ -1,0 +1,266 @@
+"""The keys of a DeepSpeed config against the catalog's table: unknown, removed, without effect, of the wrong type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import NamedTuple
+
+from dtlint.catalog import DeepSpeedKey, deepspeed_keys
+from dtlint.frameworks import Member
+from dtlint.frameworks.arguments import texts
+from dtlint.frameworks.deepspeed_types import defect
+from dtlint.frameworks.deepspeed_values import is_auto, whole_number
+from dtlint.languages.json_tree import Entry, Node, member, setting
+from dtlint.source import Span
+from dtlint.value import Setting, Value
+
+MAX_DEPTH = 6
+"""Deepest section that is looked into; DeepSpeed's own go to 4."""
+
+
+class Placed(NamedTuple):
+    """A key as written: `section` is the dotted path of the object that holds it, `known` its row of the table.
+
+    `free` keys stand in a section whose content DeepSpeed hands on (`optimizer.params`).
+    """
+
+    section: str
+    entry: Entry
+    known: DeepSpeedKey | None
+    free: bool = False
+
+    @property
+    def path(self) -> str:
+        """The dotted path under the name that DeepSpeed uses (`stage3_` in front where it may be left out)."""
+        name = self.known.name if self.known is not None else self.entry.key
+        return f"{self.section}.{name}" if self.section else name
+
+
+def collections(root: Node) -> Mapping[str, tuple[Member, ...]]:
+    """What there is to say about the keys of a config, for rules to look at one by one; empty collections left out.
+
+    Fields: `key` (as written), `section` ("" at the top level), and
+    config.keys: `path` (dotted, canonical), `value`;
+    config.unknown: `effect` (refused, ignored), `suggestion`, `belongs` (the section that has a key of this name);
+    config.removed: `first` and `last` release that has it, `instead`, `effect`;
+    config.inert: `reason`;
+    config.invalid: `expected`, `effect` (refused, misread);
+    config.auto: `filled` (whether a front end fills it), `default` (what DeepSpeed takes alone, "" if it refuses).
+    """
+    keys = list(_walk(root, "", 0))
+    found = {
+        "config.keys": [_listed(key) for key in keys if key.known is not None or key.free],
+        "config.unknown": [_unknown(key) for key in keys if _is_unknown(key) and not _misplaced(key)],
+        "config.removed": [_removed(key) for key in keys if key.known is not None and key.known.last],
+        "config.inert": list(_inert(root, keys)),
+        "config.invalid": [*_invalid(keys), *_both_formats(root), *_twice_named(keys)],
+        "config.auto": [_auto(key) for key in keys if _wants_filler(key)],
+    }
+    return {name: tuple(members) for name, members in found.items() if members}
+
+
+def stage_of(root: Node) -> int | None:
+    """The ZeRO stage that the file sets, 0 if it sets none, None if it is not known or only assumed."""
+    section = member(root, "zero_optimization")
+    if section is not None and section.kind == "bool":
+        return int(bool(section.value))
+    node = member(section, "stage")
+    if node is None:
+        return 0 if section is None or section.hidden is None else None
+    stage = whole_number(node)
+    if not isinstance(stage, Value) or stage.origin.kind == "assumed":
+        return None
+    return stage.value if isinstance(stage.value, int) else None
+
+
+def inert(root: Node, path: str) -> str:
+    """Why the key at a dotted path has no effect at the file's stage; "" if it may have one."""
+    stage = stage_of(root)
+    parts = path.split(".")
+    for length in range(1, len(parts) + 1):
+        row = _table().get((".".join(parts[: length - 1]), parts[length - 1]))
+        if row is not None and row.reach == "nowhere":
+            return "nothing in DeepSpeed reads it"
+        if row is not None and row.reach == "stage 3" and stage is not None and stage < 3:
+            return f"it works at ZeRO stage 3 only, and the stage is {stage}"
+    return ""
+
+
+@cache
+def _table() -> Mapping[tuple[str, str], DeepSpeedKey]:
+    return {(row.section, row.name): row for row in deepspeed_keys()}
+
+
+def _row(section: str, name: str) -> DeepSpeedKey | None:
+    """A key's row; stage-3 keys may be written without their prefix."""
+    row = _table().get((section, name))
+    if row is None and section == "zero_optimization":
+        return _table().get((section, f"stage3_{name}"))
+    return row
+
+
+def _walk(node: Node, section: str, depth: int) -> Iterator[Placed]:
+    """All keys of the sections that the table knows, the outer ones first."""
+    for entry in node.entries:
+        row = _row(section, entry.key)
+        yield Placed(section, entry, row)
+        if row is None or entry.node.kind != "object" or depth >= MAX_DEPTH:
+            continue
+        path = f"{section}.{row.name}" if section else row.name
+        inside = (
+            _walk_free(entry.node, path, depth + 1)
+            if row.type == "free section"
+            else _walk(entry.node, path, depth + 1)
+        )
+        yield from inside
+
+
+def _walk_free(node: Node, section: str, depth: int) -> Iterator[Placed]:
+    for entry in node.entries:
+        yield Placed(section, entry, None, free=True)
+        if depth < MAX_DEPTH:
+            yield from _walk_free(entry.node, f"{section}.{entry.key}", depth + 1)
+
+
+def _member(key: Placed, fields: Mapping[str, Setting], **words: str) -> Member:
+    place = key.entry.place
+    return Member(place, {**texts(place, key=key.entry.key, section=key.section, **words), **fields})
+
+
+def _listed(key: Placed) -> Member:
+    return _member(key, {"value": setting(key.entry.node)}, path=key.path)
+
+
+def _is_unknown(key: Placed) -> bool:
+    """Not in the table, and no comment (a key that starts like one)."""
+    return key.known is None and not key.free and not key.entry.key.startswith(("_", "/", "#", "$", "\ue000"))
+
+
+def _misplaced(key: Placed) -> str:
+    """Where DeepSpeed has a key that it ignores here, as a dotted path; "" if it has none of that name."""
+    return _home(key.entry.key) if _is_unknown(key) and not _is_strict(key.section) else ""
+
+
+def _is_strict(section: str) -> bool:
+    """Whether DeepSpeed refuses what it does not know in a section."""
+    holder, _, name = section.rpartition(".")
+    row = _table().get((holder, name))
+    return row is not None and row.type == "strict section"
+
+
+def _unknown(key: Placed) -> Member:
+    strict = _is_strict(key.section)
+    near = _nearest(key.entry.key, key.section)
+    belongs = "" if near else _home(key.entry.key)
+    return _member(key, {}, effect="refused" if strict else "ignored", suggestion=near, belongs=belongs)
+
+
+_CLOSE = 0.85
+"""Likeness from which a key is taken for a slip of the pen (`comment` is not meant to be `comet`)."""
+
+
+def _nearest(name: str, section: str) -> str:
+    """The known key of the section that a misspelt one is likely meant to be."""
+    from difflib import get_close_matches
+
+    names = [row.name for row in deepspeed_keys() if row.section == section and not row.last]
+    return next(iter(get_close_matches(name, names, 1, _CLOSE)), "")
+
+
+def _home(name: str) -> str:
+    """The one place where the table has a key of this name, as a dotted path."""
+    homes = [f"{row.section}.{name}".lstrip(".") for row in deepspeed_keys() if row.name == name and not row.last]
+    return homes[0] if len(homes) == 1 else ""
+
+
+def _removed(key: Placed) -> Member:
+    row = key.known
+    assert row is not None
+    strict = key.section in ("", "zero_optimization")
+    effect = "ignored" if row.instead or not strict else "refused"
+    return _member(key, {}, first=row.first, last=row.last, instead=row.instead, effect=effect)
+
+
+def _inert(root: Node, keys: list[Placed]) -> Iterator[Member]:
+    """Keys without effect; of a section that has none, the section alone."""
+    dead: list[str] = []
+    for key in keys:
+        if any(key.path.startswith(f"{path}.") for path in dead):
+            continue
+        reason = inert(root, key.path)
+        if reason and not _is_off(key.entry.node):
+            dead.append(key.path)
+            yield _member(key, {}, reason=reason)
+    yield from _nvme_below_stage_3(root, keys)
+    for key in keys:
+        home = _misplaced(key)
+        if home and not _is_off(key.entry.node):
+            yield _member(key, {}, reason=f"DeepSpeed reads it as {home} only")
+
+
+def _is_off(node: Node) -> bool:
+    """A section whose device is none, or a switch that is off, asks for nothing."""
+    device = member(node, "device")
+    return (node.value in (False, "none", None) and node.kind != "object") or (
+        device is not None and device.value == "none"
+    )
+
+
+def _nvme_below_stage_3(root: Node, keys: list[Placed]) -> Iterator[Member]:
+    stage = stage_of(root)
+    for key in keys:
+        if (
+            key.path == "zero_optimization.offload_optimizer.device"
+            and key.entry.node.value == "nvme"
+            and stage in (1, 2)
+        ):
+            yield _member(key, {}, reason=f"at stage {stage} the optimizer goes to main memory, as with cpu")
+
+
+def _invalid(keys: list[Placed]) -> Iterator[Member]:
+    for key in keys:
+        if key.known is None:
+            continue
+        found = defect(key.known, key.entry.node)
+        if found is not None:
+            yield _member(key, {"value": setting(key.entry.node)}, expected=found.expected, effect=found.effect)
+
+
+def _both_formats(root: Node) -> Iterator[Member]:
+    """fp16 and bf16 exclude each other."""
+    enabled = [member(root, section, "enabled") for section in ("fp16", "bf16", "bfloat16")]
+    on = [node for node in enabled if node is not None and node.value is True]
+    if len(on) > 1:
+        fields = texts(on[1].span, key="enabled", section="bf16", expected="one of fp16 and bf16", effect="refused")
+        yield Member(on[1].span, {**fields, "value": setting(on[1])}, ((on[0].span, "fp16 is on here"),))
+
+
+def _twice_named(keys: list[Placed]) -> Iterator[Member]:
+    """A key under its old and its new name, or with and without its prefix."""
+    first: dict[str, Span] = {}
+    for key in keys:
+        if key.known is None or not key.section.startswith("zero_optimization"):
+            continue
+        name = f"{key.section}.{key.known.instead or key.known.name}"
+        other = first.setdefault(name, key.entry.place)
+        if other is not key.entry.place and other.text != key.entry.place.text:
+            fields = texts(key.entry.place, key=key.entry.key, section=key.section)
+            words = texts(key.entry.place, expected=f"one of the names of {name}", effect="refused")
+            yield Member(key.entry.place, {**fields, **words}, ((other, "the other name"),))
+
+
+def _wants_filler(key: Placed) -> bool:
+    return is_auto(key.entry.node) and (key.known is None or key.known.auto != "own")
+
+
+_REFUSED_AUTO = frozenset(
+    {"train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "gradient_clipping"}
+)
+
+
+def _auto(key: Placed) -> Member:
+    refused = key.free or key.path in _REFUSED_AUTO
+    default = "" if refused or key.known is None else key.known.default
+    filled = "yes" if key.free or (key.known is not None and key.known.auto == "yes") else "no"
+    return _member(key, {}, path=key.path, filled=filled, default=default)

@@ -1,0 +1,113 @@
+"""DeepSpeed in Python: the config that a script builds as a dict and hands to deepspeed.initialize or a Trainer's
+arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dtlint.frameworks import NamedFile, Reading
+from dtlint.frameworks.deepspeed import read_config
+from dtlint.frameworks.deepspeed_dicts import written_dict
+from dtlint.frameworks.deepspeed_spelling import key_of, value_of
+from dtlint.languages.json_tree import Document, Entry, Kind, Node
+from dtlint.languages.python.calls import Call, Passed, calls, merged, passed
+from dtlint.languages.python.program import Program
+from dtlint.languages.python.reach import stands
+from dtlint.languages.traced import literal_word
+from dtlint.value import Plain, Setting, Value
+
+LAYER = "deepspeed-python"
+MAX_DEPTH = 6
+"""Deepest nesting of dicts that is read; DeepSpeed's own sections go to 4."""
+
+_INITIALIZE = ("deepspeed.initialize", "deepspeed.runtime.engine.initialize")
+_CONFIG = ("config", "config_params")
+_CONFIG_POSITION = 10
+_TRAINER_ARGUMENTS = {
+    "transformers.TrainingArguments": "transformers",
+    "transformers.Seq2SeqTrainingArguments": "transformers",
+    "trl.SFTConfig": "trl",
+    "trl.DPOConfig": "trl",
+    "trl.GRPOConfig": "trl",
+}
+
+
+def read(program: Program) -> Reading:
+    """What the config in a program's code says; a Reading without framework if the program does not call DeepSpeed.
+
+    A config that is a file's name is listed among the files. One that is built in a way that is not followed leaves
+    the reading open.
+    """
+    for call in _live(program, _TRAINER_ARGUMENTS):
+        found = passed(call, "deepspeed")
+        if found:
+            return _of_config(call, found)._replace(frontend=_TRAINER_ARGUMENTS[call.name])
+    for call in _live(program, _INITIALIZE):
+        found = next((given for name in _CONFIG if (given := passed(call, name, _position(name)))), ())
+        return _of_config(call, found) if found else Reading(LAYER, call.head, framework="deepspeed", open=call.open)
+    return Reading(LAYER)
+
+
+def spell(setting: str, value: Plain) -> str | None:
+    """A setting as a dict in Python has it (`"overlap_comm": True` in zero_optimization); None if there is no key."""
+    path = key_of(setting)
+    if path is None:
+        return None
+    section, _, key = path.rpartition(".")
+    return f'"{key}": {value_of(setting, value)!r}' + (f" in {section}" if section else "")
+
+
+def _live(program: Program, names: dict[str, str] | tuple[str, ...]) -> Iterator[Call]:
+    """The calls that may be reached, the last one first."""
+    found = [call for call in calls(program, names) if stands(call.place) is not False]
+    yield from reversed(found)
+
+
+def _position(name: str) -> int | None:
+    return _CONFIG_POSITION if name == "config" else None
+
+
+def _of_config(call: Call, found: tuple[Passed, ...]) -> Reading:
+    """The reading of what a call gets as its config: a dict, a file's name, or something else."""
+    node = _node(call, found, 0)
+    if node.kind == "object":
+        reading = read_config(Document(node.span.source, node))
+        hidden = "some keys of the config are not followed" if reading.open else call.open
+        return reading._replace(layer=LAYER, framework="deepspeed", open=hidden)
+    if node.kind == "string":
+        file = NamedFile("deepspeed", literal_word(str(node.value), node.span))
+        return Reading(LAYER, call.head, files=(file,), framework="deepspeed")
+    return Reading(LAYER, call.head, framework="deepspeed", open="the config is not written out in the files read")
+
+
+def _node(call: Call, found: tuple[Passed, ...], depth: int) -> Node:
+    """An argument or a dict's item as a node of a config."""
+    place = found[-1].place
+    span = place.module.span(place.node)
+    if len(found) == 1 and not found[0].guards and depth < MAX_DEPTH:
+        held = written_dict(place)
+        if held is not None:
+            entries = tuple(_entry(call, key, item, depth) for key, item in held.items.items())
+            return Node("object", None, held.span, entries, hidden=held.span if held.hidden else None)
+    told = merged(call, found)
+    return Node(_kind(told), told.value if isinstance(told, Value) else None, span, told=told)
+
+
+def _entry(call: Call, key: str, item: tuple[Passed, ...], depth: int) -> Entry:
+    node = _node(call, item, depth + 1)
+    return Entry(key, node.span, node)
+
+
+def _kind(told: Setting) -> Kind:
+    """What a value would be in JSON."""
+    if not isinstance(told, Value):
+        return "unknown"
+    value = told.value
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, (int, float)):
+        return "number"
+    return "string" if isinstance(value, str) else "array"

@@ -1,0 +1,110 @@
+"""Host files: which machines a launcher may use, and how many processes on each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from dtlint.source import Source, Span
+
+_LINE = r"(\S+)\s+slots=(\d{1,9})"
+
+
+class Host(NamedTuple):
+    """A machine of a host file. `place` is its whole entry, `digits` those of its slots."""
+
+    name: str
+    slots: int
+    place: Span
+    digits: Span
+
+
+class HostfileDefect(NamedTuple):
+    """A line that makes DeepSpeed refuse the file, and what it expects instead."""
+
+    place: Span
+    expected: str
+
+
+class Hostfile(NamedTuple):
+    """A host file read: its machines in order, and the lines at fault."""
+
+    source: Source
+    hosts: tuple[Host, ...]
+    defects: tuple[HostfileDefect, ...]
+
+
+def read_hostfile(source: Source) -> Hostfile:
+    """Read `NAME slots=N` lines; `#` begins a comment line, text after the number is allowed."""
+    hosts: dict[str, Host] = {}
+    defects: list[HostfileDefect] = []
+    start = 0
+    for line in source.text.splitlines(keepends=True):
+        text = line.strip()
+        at = start + len(line) - len(line.lstrip())
+        start += len(line)
+        if not text or text.startswith("#"):
+            continue
+        place = source.span(at, at + len(text))
+        found = re.match(_LINE, text)
+        if found is None:
+            defects.append(HostfileDefect(place, "NAME slots=N"))
+        elif found[1] in hosts:
+            defects.append(HostfileDefect(place, f"one line for {found[1]}"))
+        else:
+            count = source.span(at + found.start(2), at + found.end(2))
+            hosts[found[1]] = Host(found[1], int(found[2]), place, count)
+    if not hosts and not defects:
+        defects.append(HostfileDefect(source.span(0, len(source.text)), "at least one line NAME slots=N"))
+    return Hostfile(source, tuple(hosts.values()), tuple(defects))
+
+
+Slots = Mapping[str, Sequence[int]]
+"""The slot numbers that are used on each machine, in the order of the host file."""
+
+
+def all_slots(hosts: Sequence[Host]) -> Slots:
+    """Every slot of every machine."""
+    return {host.name: range(host.slots) for host in hosts}
+
+
+def filtered(slots: Slots, include: str, exclude: str) -> Slots | str:
+    """The slots that `--include` or `--exclude` (`NAME[:SLOT,SLOT][@NAME...]`) leaves; the sentence that says why
+    not.
+    """
+    if include and exclude:
+        return "--include and --exclude exclude each other"
+    if not include and not exclude:
+        return slots
+    chosen = _chosen(include or exclude)
+    if isinstance(chosen, str):
+        return chosen
+    strange = next((name for name in chosen if name not in slots), None)
+    if strange is not None:
+        return f"{strange} is not in the host file"
+    missing = [f"{name}:{slot}" for name, numbers in chosen.items() for slot in numbers if slot not in slots[name]]
+    if missing and exclude:
+        return f"the host file has no slot {missing[0]}"
+    if include:
+        return {name: chosen[name] or slots[name] for name in slots if name in chosen}
+    left = {name: _without(numbers, chosen.get(name)) for name, numbers in slots.items()}
+    return {name: numbers for name, numbers in left.items() if numbers}
+
+
+def _without(numbers: Sequence[int], dropped: Sequence[int] | None) -> Sequence[int]:
+    """What is left of a machine's slots; naming the machine alone drops all."""
+    if dropped is None:
+        return numbers
+    return [number for number in numbers if dropped and number not in dropped]
+
+
+def _chosen(text: str) -> dict[str, list[int]] | str:
+    chosen: dict[str, list[int]] = {}
+    for part in text.split("@"):
+        name, _, listed = part.partition(":")
+        numbers = listed.split(",") if listed else []
+        if not all(number.strip().isdecimal() and len(number) < 9 for number in numbers):
+            return f"{part} does not name slots by number"
+        chosen[name] = sorted({*chosen.get(name, []), *map(int, numbers)})
+    return chosen

@@ -1,0 +1,150 @@
+"""Megatron-LM, Megatron-DeepSpeed and `megatron sft`: what a training script's arguments say about the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from dtlint.frameworks import Claim, Member, NamedFile, Reading
+from dtlint.frameworks.arguments import stretch, texts
+from dtlint.frameworks.megatron.flags import inert_flags, removed_flags, unknown_flags
+from dtlint.frameworks.megatron.given import Given, has_deepspeed, read_flags, switched
+from dtlint.frameworks.megatron.meanings import MEANINGS, Meaning
+from dtlint.frameworks.megatron.model import model_claims
+from dtlint.frameworks.megatron.pipeline import pipeline_claims
+from dtlint.frameworks.megatron.spelling import spell
+from dtlint.frameworks.megatron.swift import is_swift, swift_claims
+from dtlint.frameworks.megatron.training import training_claims
+from dtlint.frameworks.options import Option, canonical, integer, known_head, not_a, number, text_of
+from dtlint.languages.traced import Word, setting_of
+from dtlint.source import Span
+from dtlint.value import Setting, Value
+
+__all__ = ["read_arguments", "recognise", "spell"]
+
+LAYER = "megatron-arguments"
+
+_TELLING = frozenset(
+    (
+        "tensor-model-parallel-size", "pipeline-model-parallel-size", "expert-model-parallel-size",
+        "num-layers-per-virtual-pipeline-stage", "use-distributed-optimizer", "use-mcore-models", "transformer-impl",
+    )
+)  # fmt: skip
+_USUAL = frozenset(
+    (
+        "num-layers", "hidden-size", "num-attention-heads", "seq-length", "max-position-embeddings",
+        "micro-batch-size", "global-batch-size", "train-iters", "train-samples", "lr-decay-iters", "tokenizer-type",
+        "vocab-file", "merge-file", "sequence-parallel", "context-parallel-size", "overlap-grad-reduce",
+        "no-load-optim", "ckpt-format", "finetune",
+    )
+)  # fmt: skip
+
+
+def recognise(words: Sequence[Word]) -> bool:
+    """Whether a program's arguments are Megatron's: a flag that only Megatron has and another, or three usual ones."""
+    names = {_names(word) for word in words}
+    telling, usual = len(names & _TELLING), len(names & _USUAL)
+    return (telling >= 1 and telling + usual >= 2) or usual >= 3
+
+
+def read_arguments(words: Sequence[Word], place: Span) -> Reading:
+    """What the arguments of a Megatron training script claim, flag by flag and together.
+
+    `place` is where they stand if no flag is literally written. Of a flag that is given twice the last counts.
+    """
+    given = read_flags(words)
+    claims = [claim for flag in given.flags.values() if (claim := _claim(flag)) is not None]
+    for read in (training_claims, model_claims, pipeline_claims, swift_claims):
+        claims.extend(read(given))
+    swift = is_swift(given)
+    return Reading(
+        LAYER,
+        stretch(words, place, next((word for word in words if _names(word) in _TELLING), None)),
+        _last_of_each(claims),
+        files=tuple(_files(given)),
+        framework="megatron-deepspeed" if has_deepspeed(given) else "megatron",
+        frontend="ms-swift" if swift else "",
+        open=given.open or _elsewhere(given),
+        collections=_collections(given, swift),
+    )
+
+
+def _names(word: Word) -> str:
+    """The name of the flag that a word is, "" if it is none."""
+    head = known_head(word)
+    return canonical(head.partition("=")[0]) if head.startswith("--") else ""
+
+
+def _claim(option: Option) -> Claim | None:
+    """What one flag claims by the table."""
+    meaning = MEANINGS.get(option.name)
+    if meaning is None:
+        return None
+    setting = _fixed(option, meaning) if meaning.kind == "fixed" else _value(option.value, meaning)
+    if setting is None:
+        return None
+    if meaning.scale != 1 and isinstance(setting, Value) and isinstance(setting.value, (int, float)):
+        setting = setting._replace(value=setting.value * meaning.scale)
+    return Claim(meaning.setting, setting, option.spelled)
+
+
+def _fixed(option: Option, meaning: Meaning) -> Setting | None:
+    """The value of a flag that is there; what `--flag false` switches off has the opposite value, if it has one."""
+    if switched(option) is not False:
+        return setting_of(option.flag, meaning.value)
+    opposite = not meaning.value if isinstance(meaning.value, bool) else None
+    return None if opposite is None or option.value is None else setting_of(option.value, opposite)
+
+
+def _value(word: Word | None, meaning: Meaning) -> Setting:
+    """The value of a flag, Unknown if it is not of the flag's kind."""
+    if word is None or word.text is None or not meaning.words:
+        return _READERS[meaning.kind](word)
+    known = meaning.words.get(word.text)
+    return not_a(word, f"one of {', '.join(meaning.words)}") if known is None else setting_of(word, known)
+
+
+_READERS: Mapping[str, Callable[[Word | None], Setting]] = {"integer": integer, "number": number, "word": text_of}
+
+
+def _last_of_each(claims: Sequence[Claim]) -> tuple[Claim, ...]:
+    return tuple({claim.setting: claim for claim in claims}.values())
+
+
+def _files(given: Given) -> Iterator[NamedFile]:
+    """The YAML that replaces the arguments. (A DeepSpeed config is named as it is for every program.)"""
+    config = given.word("yaml-cfg")
+    if config is not None:
+        yield NamedFile("megatron-yaml", config)
+
+
+def _elsewhere(given: Given) -> str:
+    """Why settings may stand somewhere else than on the command line, "" if they don't."""
+    config = given.word("yaml-cfg")
+    if config is not None:
+        return f"--yaml-cfg {config.shown} replaces the arguments"
+    if given.has("use-checkpoint-args"):
+        return "--use-checkpoint-args takes the model's shape from the checkpoint"
+    return ""
+
+
+def _collections(given: Given, swift: bool) -> Mapping[str, tuple[Member, ...]]:
+    """Flags that the parser would refuse, that changed, or have no effect; values that a later flag overrides."""
+    found = {
+        "config.unknown": () if swift else unknown_flags(given),
+        "config.removed": () if swift else removed_flags(given),
+        "config.inert": () if swift else inert_flags(given),
+        "config.repeated": tuple(_overridden(given)),
+    }
+    return {name: members for name, members in found.items() if members}
+
+
+def _overridden(given: Given) -> Iterator[Member]:
+    """Flags that a later one with another value overrides: setting, name, value, winner."""
+    for option in given.repeated:
+        winner, lost, won = given.flags[option.name], _claim(option), _claim(given.flags[option.name])
+        if lost is None or won is None or not isinstance(lost.value, Value) or not isinstance(won.value, Value):
+            continue
+        if lost.value.value != won.value.value:
+            fields = texts(option.place, setting=lost.setting, name=option.spelled)
+            fields.update(value=lost.value, winner=won.value)
+            yield Member(option.place, fields, ((winner.place, f"the later {winner.spelled} counts"),))

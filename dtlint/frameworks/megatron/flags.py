@@ -1,0 +1,94 @@
+"""Flags at fault: those that Megatron's parser does not know, or no longer, and those that have no effect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+
+from dtlint.frameworks import Member
+from dtlint.frameworks.arguments import meant, misspelt_flag, texts
+from dtlint.frameworks.megatron.given import Given, has_deepspeed
+from dtlint.frameworks.megatron.known import known_flag, training_names
+from dtlint.frameworks.options import Option
+
+MOST_STRANGE = 2
+"""Unknown flags, beside a fifth of all, with which a program still counts as one with Megatron's parser."""
+
+MOST_LOOKED_AT = 30
+"""Unknown flags from which on none is looked at: no command line has as many."""
+
+_RECOMPUTATION = ("recompute-granularity", "recompute-activations", "checkpoint-activations")
+_NEEDS: Mapping[str, tuple[str, ...]] = {
+    "num-query-groups": ("group-query-attention",),
+    "data-parallel-sharding-strategy": ("use-megatron-fsdp", "use-custom-fsdp"),
+    "recompute-num-layers": _RECOMPUTATION,
+    "recompute-method": _RECOMPUTATION,
+    "recompute-modules": _RECOMPUTATION,
+    "optimizer-offload-fraction": ("optimizer-cpu-offload",),
+}
+"""Flags that are read only beside one of others."""
+
+
+def unknown_flags(given: Given) -> tuple[Member, ...]:
+    """Flags of no Megatron release that are very near to one that exists: misspelt, or written with underscores.
+
+    Fields as `config.unknown` has them: key, section, effect, suggestion. A flag near to none may be a fork's own, and
+    a program with many unknown flags has a parser of its own.
+    """
+    strange = [
+        option for option in given.flags.values() if known_flag(option.spelled) is None and "?" not in option.spelled
+    ]
+    if len(strange) > min(MOST_STRANGE + len(given.flags) // 5, MOST_LOOKED_AT):
+        return ()
+    return tuple(member for option in strange if (member := _misspelt(option, given)) is not None)
+
+
+def removed_flags(given: Given) -> tuple[Member, ...]:
+    """Flags that newer releases lack, refuse or ignore, with the fields key, section, first, last, instead and effect
+    as the table of known flags has them.
+    """
+    return tuple(_removed(given))
+
+
+def inert_flags(given: Given) -> tuple[Member, ...]:
+    """Flags that the parser takes and that change nothing beside the others, with the fields name, setting, reason."""
+    return tuple(_inert(given))
+
+
+def _inert(given: Given) -> Iterator[Member]:
+    for flag, partners in _NEEDS.items():
+        option = given.flags.get(flag)
+        if option is not None and not given.open and not any(given.has(partner) for partner in partners):
+            yield _without_effect(option, f"without --{partners[0]}", "")
+    option, ways = given.flags.get("sequence-parallel"), given.flags.get("tensor-model-parallel-size")
+    absent = ways is None and not given.open
+    if option is not None and (absent or given.number("tensor-model-parallel-size") == 1):
+        yield _without_effect(option, "with one tensor-parallel rank", "parallel.sequence")
+
+
+def _without_effect(option: Option, why: str, setting: str) -> Member:
+    reason = f"{option.spelled} has no effect {why}"
+    return Member(option.place, texts(option.place, name=option.spelled, setting=setting, reason=reason))
+
+
+def _removed(given: Given) -> Iterator[Member]:
+    deepspeed = has_deepspeed(given)
+    for option in given.flags.values():
+        row = known_flag(option.spelled)
+        if row is not None and row.last and not (row.deepspeed and deepspeed):
+            fields = {"first": row.first, "last": row.last, "instead": row.instead, "effect": row.effect}
+            yield Member(option.place, texts(option.place, key=option.spelled, section="Megatron-LM", **fields))
+
+
+def _misspelt(option: Option, given: Given) -> Member | None:
+    near = _meant(option.spelled)
+    if near is None or near.lstrip("-") in given.flags:
+        return None
+    return misspelt_flag(option, near, "Megatron-LM")
+
+
+@cache
+def _meant(name: str) -> str | None:
+    """The flag that a misspelt name most likely stands for."""
+    dashed = name.replace("_", "-")
+    return dashed if dashed in training_names() else meant(dashed, training_names())

@@ -1,0 +1,125 @@
+"""The flags of a Megatron command line as its parser would count them: the last of each name, with its values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from dtlint.frameworks.megatron.known import known_flag
+from dtlint.frameworks.megatron.meanings import MEANINGS
+from dtlint.frameworks.options import Option, canonical, is_hidden, known_head, whole, why_open
+from dtlint.languages.traced import Word
+
+_DEEPSPEED = (
+    "deepspeed", "deepspeed-config", "zero-stage", "ds-sequence-parallel-size", "no-pipeline-parallel",
+    "deepspeed-activation-checkpointing", "deepspeed-mpi",
+)  # fmt: skip
+
+
+class Given(NamedTuple):
+    """`flags` by name (no dashes in front, `-` for `_`), `repeated` those that a later one of the name overrides,
+    `positional` words that belong to no flag, `open` why flags may be hidden ("" if they can't be).
+    """
+
+    flags: Mapping[str, Option]
+    repeated: tuple[Option, ...] = ()
+    positional: tuple[Word, ...] = ()
+    open: str = ""
+
+    def has(self, name: str) -> bool:
+        """Whether a flag is given and not switched off by a value (`--sequence_parallel false`)."""
+        option = self.flags.get(name)
+        return option is not None and switched(option) is not False
+
+    def word(self, name: str) -> Word | None:
+        """The flag's first value, None if it is absent or has none."""
+        option = self.flags.get(name)
+        return option.value if option is not None else None
+
+    def number(self, name: str) -> int | None:
+        """The flag's value if it is a known whole number."""
+        word = self.word(name)
+        return whole(word.text or "") if word is not None else None
+
+    def anchor(self, name: str) -> Word | None:
+        """The word that says what a flag sets: its value, else the flag."""
+        option = self.flags.get(name)
+        return None if option is None else option.value or option.flag
+
+
+def has_deepspeed(given: Given) -> bool:
+    """Whether the flags are Megatron-DeepSpeed's."""
+    return any(given.has(name) for name in _DEEPSPEED)
+
+
+def switched(option: Option) -> bool | None:
+    """The value of a flag that front ends write as `--flag true`; None where it is another kind of value or absent."""
+    text = (option.value.text or "").lower() if option.value is not None else ""
+    return {"true": True, "false": False}.get(text)
+
+
+def read_flags(words: Sequence[Word]) -> Given:
+    """Split a list of arguments as argparse does: a word that begins with `--` is a flag, its values follow."""
+    flags: dict[str, Option] = {}
+    repeated: list[Option] = []
+    positional: list[Word] = []
+    hidden = ""
+    for group in _groups(words):
+        option, extra = _option(group)
+        positional.extend(extra)
+        hidden = hidden or next((why_open(word) for word in extra if word.many or is_hidden(word)), "")
+        if option is None:
+            continue
+        if option.name in flags:
+            repeated.append(flags.pop(option.name))
+        flags[option.name] = option
+    return Given(flags, tuple(repeated), tuple(positional), hidden)
+
+
+def _groups(words: Sequence[Word]) -> list[list[Word]]:
+    """Each flag with the words up to the next; the words before the first flag come first."""
+    groups: list[list[Word]] = [[]]
+    for word in words:
+        if _is_flag(word):
+            groups.append([word])
+        else:
+            groups[-1].append(word)
+    return groups
+
+
+def _option(group: Sequence[Word]) -> tuple[Option | None, Sequence[Word]]:
+    """The flag of a group, and the words that are not its values."""
+    if not group or not _is_flag(group[0]):
+        return None, group
+    flag, after = group[0], group[1:]
+    name, equals, _ = known_head(flag).partition("=")
+    if equals:
+        return Option(canonical(name), flag, (flag.part(len(name) + 1),)), after
+    limit = _most_values(canonical(name), after)
+    return Option(canonical(name), flag, tuple(after[:limit])), after[limit:]
+
+
+def _is_flag(word: Word) -> bool:
+    return known_head(word).startswith("--") and not is_hidden(word)
+
+
+def _most_values(name: str, after: Sequence[Word]) -> int:
+    """How many of the words that follow a flag are its values.
+
+    An unquoted unknown word is the value of a flag that takes one; behind a flag that takes none, or one that has its
+    values, it may hide further flags.
+    """
+    takes = _takes(name)
+    if takes == "0":
+        return 1 if after and (after[0].text or "").lower() in ("true", "false") else 0
+    if takes.isdecimal():
+        return int(takes)
+    return next((index for index, word in enumerate(after) if word.many and index), len(after))
+
+
+def _takes(name: str) -> str:
+    meaning = MEANINGS.get(name)
+    if meaning is not None:
+        return "0" if meaning.kind == "fixed" else "1"
+    known = known_flag("--" + name)
+    return known.takes if known is not None else "*"

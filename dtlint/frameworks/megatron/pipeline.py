@@ -1,0 +1,135 @@
+"""How Megatron's flags cut the layers into pipeline stages and chunks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from dtlint.frameworks import Claim
+from dtlint.frameworks.megatron.given import Given
+from dtlint.frameworks.options import literal_place
+from dtlint.languages.traced import Word, setting_of
+from dtlint.value import Origin, Unknown
+
+_GROUP = r"\(([^()]{1,200})\)\*(\d{1,4})"
+_LETTER = r"([A-Za-z|])\*(\d{1,4})"
+_ENDS = ("decoder-first-pipeline-num-layers", "decoder-last-pipeline-num-layers")
+_EXTRAS = ("account-for-embedding-in-pipeline-split", "account-for-loss-in-pipeline-split")
+MOST_LAYERS = 20_000
+"""Longest layout or pattern that is unrolled; no model has as many layers."""
+
+
+def pipeline_claims(given: Given) -> Iterator[Claim]:
+    """Chunks per rank and layers per stage, from whichever of the flags is given."""
+    yield from _chunks_of_layers(given)
+    yield from _layout(given)
+    yield from _hybrid(given)
+    yield from _uneven(given)
+
+
+def unrolled_layout(text: str) -> list[str] | None:
+    """The stages of `Et*3|(tt|)*29m|L`, each a run of letters (E embedding, t layer, m MTP, L loss).
+
+    None if the text is not of that form or longer than MOST_LAYERS.
+    """
+    unrolled = text.replace(",", "").replace(" ", "")
+    for pattern in (_GROUP, _LETTER):
+        if _length(unrolled, pattern) > MOST_LAYERS:
+            return None
+        unrolled = re.sub(pattern, lambda match: match[1] * int(match[2]), unrolled)
+    return unrolled.split("|") if re.fullmatch(r"[EtmL|]+", unrolled) else None
+
+
+def _length(text: str, pattern: str) -> int:
+    return len(text) + sum(len(match[1]) * int(match[2]) for match in re.finditer(pattern, text))
+
+
+def _chunks_of_layers(given: Given) -> Iterator[Claim]:
+    """--num-layers-per-virtual-pipeline-stage L: a rank's layers/stages layers in chunks of L."""
+    flag = "num-layers-per-virtual-pipeline-stage"
+    word = given.word(flag)
+    if word is None:
+        return
+    layers, stages, size = given.number("num-layers"), given.number("pipeline-model-parallel-size"), given.number(flag)
+    if not layers or not stages or not size:
+        reason = f"the number of chunks is layers / stages / {word.shown}, and one of them is not known"
+        how = "--set parallel.virtual_pipeline=N"
+        yield Claim("parallel.virtual_pipeline", Unknown(reason, how, _origin(word)), "--" + flag)
+        return
+    yield Claim("parallel.virtual_pipeline", setting_of(word, max(1, layers // stages // size)), "--" + flag)
+
+
+def _layout(given: Given) -> Iterator[Claim]:
+    flag = "pipeline-model-parallel-layout"
+    word, stages = given.word(flag), given.number("pipeline-model-parallel-size")
+    if word is None:
+        return
+    layout = unrolled_layout(word.text) if word.text else None
+    if layout is None or not stages or stages < 1 or len(layout) % stages:
+        unknown = Unknown("the layout of the stages is not known", "", _origin(word))
+        yield Claim("parallel.virtual_pipeline", unknown, "--" + flag)
+        yield Claim("parallel.stage_layers", unknown, "--" + flag)
+        return
+    yield Claim("parallel.virtual_pipeline", setting_of(word, len(layout) // stages), "--" + flag)
+    layers = tuple(sum(chunk.count("t") for chunk in layout[rank::stages]) for rank in range(stages))
+    yield Claim("parallel.stage_layers", setting_of(word, layers), "--" + flag)
+
+
+def _hybrid(given: Given) -> Iterator[Claim]:
+    """A pattern of layer letters; bars cut it into stages, and it overrides --num-layers. What follows `/` is MTP's."""
+    flag = "hybrid-layer-pattern" if given.word("hybrid-layer-pattern") else "hybrid-override-pattern"
+    word, stages = given.word(flag), given.number("pipeline-model-parallel-size") or 1
+    if word is None or not word.text:
+        return
+    pattern = word.text.partition("/")[0]
+    yield Claim("model.architecture", setting_of(word, "hybrid"), "--" + flag)
+    yield Claim("model.layers", setting_of(word, len(pattern.replace("|", ""))), "--" + flag)
+    segments = pattern.split("|")
+    if len(segments) > 1 and len(segments) % stages == 0:
+        yield Claim("parallel.virtual_pipeline", setting_of(word, len(segments) // stages), "--" + flag)
+
+
+def _uneven(given: Given) -> Iterator[Claim]:
+    """First and last stages of their own size, or with embedding and loss counted as a layer each.
+
+    Nothing is claimed where the sum does not come out whole: Megatron refuses that.
+    """
+    anchor = next((word for flag in (*_ENDS, *_EXTRAS) if given.has(flag) and (word := given.anchor(flag))), None)
+    if anchor is None:
+        return
+    numbers = [given.number(flag) for flag in ("num-layers", "pipeline-model-parallel-size", *_ENDS)]
+    layers, stages, first, last = numbers
+    if not layers or not stages or (first is None and given.has(_ENDS[0])) or (last is None and given.has(_ENDS[1])):
+        unknown = Unknown("the sizes of the stages hang on a number that is not known", "", _origin(anchor))
+        yield Claim("parallel.stage_layers", unknown, anchor.shown)
+        return
+    if 1 < stages <= MOST_LAYERS:
+        extras = [given.has(flag) for flag in _EXTRAS]
+        cut = (
+            _with_extras(layers, stages, *extras) if first is last is None else _with_ends(layers, stages, first, last)
+        )
+        if cut:
+            yield Claim("parallel.stage_layers", setting_of(anchor, cut), anchor.shown)
+
+
+def _with_ends(layers: int, stages: int, first: int | None, last: int | None) -> tuple[int, ...]:
+    """Stage sizes when the first or the last stage has a size of its own; () if the rest does not divide."""
+    between = stages - (first is not None) - (last is not None)
+    left = layers - (first or 0) - (last or 0)
+    if between < 1 or left < 0 or left % between:
+        return ()
+    head = () if first is None else (first,)
+    tail = () if last is None else (last,)
+    return (*head, *[left // between] * between, *tail)
+
+
+def _with_extras(layers: int, stages: int, embedding: bool, loss: bool) -> tuple[int, ...]:
+    """Stage sizes when embedding and loss count as a layer each; () if the sum does not divide."""
+    size, left = divmod(layers + embedding + loss, stages)
+    if left:
+        return ()
+    return (size - embedding, *[size] * (stages - 2), size - loss)
+
+
+def _origin(word: Word) -> Origin:
+    return Origin("written", literal_place(word))

@@ -1,0 +1,135 @@
+"""What Megatron's flags say together about the training: precision, sharding, recomputation, batches, lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dtlint.frameworks import Claim
+from dtlint.frameworks.megatron.given import Given
+from dtlint.frameworks.options import integer, literal_place, whole
+from dtlint.languages.traced import Word, setting_of
+from dtlint.value import Origin, Setting, Unknown, Value
+
+_STAGES = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_params": 3}
+_FSDP = ("use-megatron-fsdp", "use-custom-fsdp")
+_BYTES = {"fp32": 4, "bf16": 2}
+MOST_SIZES = 200
+"""Longest ramp of batch sizes that is listed."""
+
+
+def training_claims(given: Given) -> Iterator[Claim]:
+    """Claims that hang on more than one flag, or on a flag that is not a plain value."""
+    yield from _compute_precision(given)
+    yield from _gradient_precision(given)
+    yield from _optimizer_precision(given)
+    yield from _sharding(given)
+    yield from _recomputation(given)
+    yield from _buckets(given)
+    yield from _ramp(given)
+    yield from _schedule_of_batches(given)
+    yield from _tokens(given)
+
+
+def _compute_precision(given: Given) -> Iterator[Claim]:
+    """The narrowest format that is asked for: FP4, then FP8 (by its recipe), then the 16-bit one."""
+    for flag, value in (("bf16", "bf16"), ("fp16", "fp16"), ("fp8-format", "fp8"), ("fp4-format", "nvfp4")):
+        anchor = given.anchor(flag)
+        if anchor is None or not given.has(flag):
+            continue
+        recipe = given.word("fp8-recipe")
+        exact = "mxfp8" if value == "fp8" and recipe is not None and recipe.text == "mxfp8" else value
+        yield Claim("precision.compute", setting_of(anchor, exact), "--" + flag)
+    for flag in ("fp8-e4m3", "fp8-hybrid"):
+        if given.has(flag):
+            yield Claim("precision.compute", setting_of(given.flags[flag].flag, "fp8"), "--" + flag)
+
+
+def _gradient_precision(given: Given) -> Iterator[Claim]:
+    """The gradient buffer is also what travels."""
+    for flag, value in (("accumulate-allreduce-grads-in-fp32", "fp32"), ("grad-reduce-in-bf16", "bf16")):
+        if given.has(flag):
+            setting = setting_of(given.flags[flag].flag, value)
+            yield Claim("precision.gradients", setting, "--" + flag)
+            yield Claim("precision.reduce", setting, "--" + flag)
+    word = given.word("main-grads-dtype")
+    if word is not None and word.text in _BYTES:
+        yield Claim("precision.gradients", setting_of(word), "--main-grads-dtype")
+
+
+def _optimizer_precision(given: Given) -> Iterator[Claim]:
+    word = given.word("exp-avg-dtype")
+    if word is not None and word.text != "fp8":
+        yield Claim("optimizer.state_dtype", setting_of(word), "--exp-avg-dtype")
+
+
+def _sharding(given: Given) -> Iterator[Claim]:
+    """Megatron's FSDP shards by --data-parallel-sharding-strategy, everything if it is not given."""
+    flag = next((name for name in _FSDP if given.has(name)), None)
+    if flag is None:
+        return
+    strategy = given.word("data-parallel-sharding-strategy")
+    if strategy is None:
+        yield Claim("sharding.stage", setting_of(given.flags[flag].flag, 3), "--" + flag)
+    elif strategy.text is None or strategy.text in _STAGES:
+        stage = setting_of(strategy, _STAGES.get(strategy.text or ""))
+        yield Claim("sharding.stage", stage, "--data-parallel-sharding-strategy")
+
+
+def _recomputation(given: Given) -> Iterator[Claim]:
+    """--recompute-activations means selective; a number of layers is one of the stage's only under method block."""
+    if given.has("recompute-activations"):
+        flag = given.flags["recompute-activations"].flag
+        yield Claim("checkpointing.activations", setting_of(flag, "selective"), "--recompute-activations")
+    method, layers = given.word("recompute-method"), given.word("recompute-num-layers")
+    if method is not None and method.text == "block" and layers is not None:
+        yield Claim("checkpointing.layers", integer(layers), "--recompute-num-layers")
+
+
+def _buckets(given: Given) -> Iterator[Claim]:
+    """--ddp-bucket-size counts elements of the gradient buffer: 4 bytes each unless gradients are reduced in bf16."""
+    word, elements = given.word("ddp-bucket-size"), given.number("ddp-bucket-size")
+    if word is not None and elements is not None:
+        size = _BYTES["bf16" if given.has("grad-reduce-in-bf16") else "fp32"]
+        yield Claim("communication.bucket_bytes", setting_of(word, elements * size), "--ddp-bucket-size")
+
+
+def _ramp(given: Given) -> Iterator[Claim]:
+    """`--rampup-batch-size START STEP SAMPLES`: the sizes below the global batch."""
+    option = given.flags.get("rampup-batch-size")
+    if option is None or option.value is None:
+        return
+    numbers = [whole(word.text or "") for word in option.values[:2]]
+    start, step = (numbers[0], numbers[1]) if len(numbers) == 2 else (None, None)
+    yield Claim("batch.rampup", _sizes(option.value, start, step, given.number("global-batch-size")), option.spelled)
+
+
+def _sizes(word: Word, start: int | None, step: int | None, full: int | None) -> Setting:
+    if start is None or step is None or step < 1:
+        return Unknown("the batch sizes of the ramp are not known", "", Origin("written", literal_place(word)))
+    end = full if full is not None else start + 1
+    return setting_of(word, tuple(range(start, end, step)[:MOST_SIZES]))
+
+
+def _schedule_of_batches(given: Given) -> Iterator[Claim]:
+    """`--step-batch-size-schedule "0:768 250B:1536"`: the last size is the global batch, those before it the ramp."""
+    option = given.flags.get("step-batch-size-schedule")
+    text = " ".join(word.text or "?" for word in option.values) if option is not None else ""
+    sizes = [whole(step.partition(":")[2]) for step in text.split()]
+    known = [size for size in sizes if size is not None]
+    if option is None or option.value is None or not known or len(known) < len(sizes):
+        return
+    yield Claim("batch.rampup", setting_of(option.value, tuple(known[:-1][:MOST_SIZES])), option.spelled)
+    if not given.has("global-batch-size"):
+        yield Claim("batch.global", setting_of(option.value, known[-1]), option.spelled)
+
+
+def _tokens(given: Given) -> Iterator[Claim]:
+    """--train-samples counts samples of the full sequence length."""
+    samples, length = given.word("train-samples"), given.number("seq-length")
+    if samples is None or given.has("train-tokens"):
+        return
+    value = integer(samples)
+    if isinstance(value, Value) and isinstance(value.value, int):
+        unknown = Unknown("the sequence length is not known", "--set run.tokens=N", value.origin)
+        value = unknown if length is None else value._replace(value=value.value * length)
+    yield Claim("run.tokens", value, "--train-samples")

@@ -1,0 +1,218 @@
+"""Slurm: what #SBATCH lines allocate, and what srun starts on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from dtlint.frameworks import Claim, Member, Reading
+from dtlint.frameworks.arguments import meant, misspelt_flag, stretch
+from dtlint.frameworks.options import Option, Split, integer, literal_place, split_options, text_of, whole
+from dtlint.frameworks.slurm.gpus import gpu_claims
+from dtlint.frameworks.slurm.grammar import GRAMMAR
+from dtlint.frameworks.tasks import are_processes
+from dtlint.languages.traced import Word, setting_of
+from dtlint.value import Origin, Setting, Unknown, Value
+
+_SPELLINGS = {
+    "cluster.nodes": "--nodes",
+    "cluster.gpus_per_node": "--gpus-per-node",
+    "launch.tasks_per_node": "--ntasks-per-node",
+    "launch.processes": "--ntasks",
+}
+
+
+def read_directives(words: Sequence[Word]) -> Reading:
+    """What the words of a script's #SBATCH lines allocate. Variables in them are literal: Slurm expands none."""
+    kept = _without_comments(words)
+    if not kept:
+        return Reading("sbatch")
+    split = _each_line(kept)
+    place = stretch(kept, kept[0].place)
+    mark = next((word for word in split.rest if word.text in ("hetjob", "packjob")), None)
+    if mark is not None:
+        return Reading("sbatch", place, _heterogeneous(mark))
+    return Reading("sbatch", place, _allocation(split), collections=_collections(split, "sbatch"))
+
+
+def read_srun(words: Sequence[Word]) -> Reading:
+    """What srun starts: tasks and where; `rest` is the command that each task runs.
+
+    The tasks themselves are the training processes if they run a Python program directly.
+    """
+    split = split_options(words[1:], GRAMMAR)
+    return Reading(
+        "srun",
+        stretch(words[: len(words) - len(split.rest)], words[0].place),
+        (*_tasks(split), *gpu_claims(split), *_direct(words[0], split)),
+        rest=split.rest,
+        open=split.open,
+        collections={**_collections(split, "srun"), "launch.steps": (_step(words[0], split),)},
+    )
+
+
+def spell(setting: str, value: object) -> str | None:
+    """How a user writes a setting for sbatch or srun; None for a setting that they do not have."""
+    flag = _SPELLINGS.get(setting)
+    return None if flag is None else f"{flag}={value}"
+
+
+def _without_comments(words: Sequence[Word]) -> tuple[Word, ...]:
+    """The words without the #SBATCH marks and without what follows a `#` on its line."""
+    kept: list[Word] = []
+    silent = 0
+    for word in words:
+        text, line = word.shown, word.place.line
+        if text.startswith("#") and text != "#SBATCH":
+            silent = line
+        if line != silent and text != "#SBATCH":
+            kept.append(word)
+    return tuple(kept)
+
+
+def _each_line(words: Sequence[Word]) -> Split:
+    """The options of all lines; what sbatch would not take in one line (`rest`) hides none of the next."""
+    lines: dict[int, list[Word]] = {}
+    for word in words:
+        lines.setdefault(word.place.line, []).append(word)
+    splits = [split_options(line, GRAMMAR) for line in lines.values()]
+    return Split(
+        tuple(option for split in splits for option in split.options),
+        tuple(option for split in splits for option in split.unknown),
+        tuple(word for split in splits for word in split.rest),
+    )
+
+
+def _heterogeneous(mark: Word) -> tuple[Claim, ...]:
+    origin = Origin("written", literal_place(mark))
+    reason = "a heterogeneous job: its components ask for different machines"
+    return tuple(
+        Claim(setting, Unknown(reason, f"--set {setting}=N", origin), "#SBATCH hetjob")
+        for setting in ("cluster.nodes", "cluster.gpus_per_node", "launch.tasks_per_node")
+    )
+
+
+def _allocation(split: Split) -> tuple[Claim, ...]:
+    nodes = _nodes(split)
+    named = () if nodes is None else (Claim("cluster.nodes", nodes, "--nodes"),)
+    return (*named, *gpu_claims(split), *_tasks(split))
+
+
+def _nodes(split: Split) -> Setting | None:
+    """The nodes asked for, else what Slurm makes of the tasks; None where the lines ask for neither.
+
+    (Slurm's default is then one node, but scripts without --nodes are often submitted with `sbatch --nodes=N`.)
+    """
+    option = split.last("nodes")
+    if option is not None:
+        return _node_count(option.value)
+    tasks, per_node = _number(split, "ntasks"), _number(split, "ntasks-per-node")
+    total = split.last("ntasks")
+    if total is None:
+        return None
+    if tasks and per_node and total.value is not None:
+        return setting_of(total.value, -(-tasks // per_node))
+    if tasks == 1 and total.value is not None:
+        return setting_of(total.value, 1)
+    return Unknown(
+        f"no --nodes: Slurm may spread the {tasks or ''} tasks".replace("  ", " "),
+        "--set cluster.nodes=N",
+        _origin(total),
+    )
+
+
+def _node_count(word: Word | None) -> Setting:
+    """`4`, `4-4`, or a range that leaves the number open."""
+    text = word.text if word is not None else None
+    if word is None or text is None:
+        return integer(word)
+    if text.startswith("$"):
+        how = "write the number, or give --nodes to sbatch"
+        return Unknown(f"Slurm does not expand {text} in #SBATCH lines", how, Origin("written", literal_place(word)))
+    low, dash, high = text.partition("-")
+    if dash and low != high:
+        origin = Origin("written", literal_place(word))
+        return Unknown(f"between {low} and {high} nodes are allocated", "--set cluster.nodes=N", origin)
+    return integer(word.part(0, len(low)))
+
+
+def _tasks(split: Split) -> tuple[Claim, ...]:
+    """Tasks on each node. --ntasks wins: beside it --ntasks-per-node is only an upper limit."""
+    total, per_node, nodes = split.last("ntasks"), split.last("ntasks-per-node"), _number(split, "nodes")
+    tasks = _number(split, "ntasks")
+    if total is not None and total.value is not None and tasks and nodes:
+        return (Claim("launch.tasks_per_node", _even(total.value, tasks, nodes), "--ntasks"),)
+    if per_node is not None:
+        return (Claim("launch.tasks_per_node", integer(per_node.value), "--ntasks-per-node"),)
+    return ()
+
+
+def _even(total: Word, tasks: int, nodes: int) -> Setting:
+    if tasks % nodes == 0 or tasks < nodes:
+        return setting_of(total, max(1, tasks // nodes))
+    return Unknown(
+        f"{tasks} tasks do not spread evenly over {nodes} nodes", "", Origin("written", literal_place(total))
+    )
+
+
+def _direct(name: Word, split: Split) -> Iterator[Claim]:
+    """The claims of an srun whose tasks are the training processes."""
+    if not are_processes(split.rest):
+        return
+    yield Claim("launch.launcher", setting_of(name, "slurm"), "srun")
+    total, nodes = split.last("ntasks"), split.last("nodes")
+    if total is not None:
+        yield Claim("launch.processes", integer(total.value), "--ntasks")
+    if nodes is not None:
+        yield Claim("launch.nodes", _node_count(nodes.value), "--nodes")
+
+
+def _number(split: Split, name: str) -> int | None:
+    option = split.last(name)
+    return whole(option.value.text or "") if option is not None and option.value is not None else None
+
+
+def _step(name: Word, split: Split) -> Member:
+    """One srun, as far as given: `nodes`, `tasks`, `tasks_per_node`, `gpus_per_task`, `distribution`, `nodelist`."""
+    names = {"nodes": "nodes", "tasks": "ntasks", "tasks_per_node": "ntasks-per-node", "gpus_per_task": "gpus-per-task"}
+    fields: dict[str, Setting] = {
+        field: integer(option.value) for field, flag in names.items() if (option := split.last(flag)) is not None
+    }
+    for field in ("distribution", "nodelist"):
+        option = split.last(field)
+        if option is not None:
+            fields[field] = text_of(option.value)
+    return Member(literal_place(name), fields)
+
+
+def _collections(split: Split, tool: str) -> Mapping[str, tuple[Member, ...]]:
+    found = {
+        "config.unknown": tuple(_misspelt(split, tool)),
+        "launch.tasks": _limited_tasks(split),
+    }
+    return {name: members for name, members in found.items() if members}
+
+
+def _misspelt(split: Split, tool: str) -> Iterator[Member]:
+    """Options that Slurm lacks and that are nearly one that it has; others may be a site's own (SPANK plug-ins)."""
+    for option in split.unknown:
+        near = meant(option.name, tuple(GRAMMAR.long))
+        if near is not None:
+            yield misspelt_flag(option, "--" + near, tool)
+
+
+def _limited_tasks(split: Split) -> tuple[Member, ...]:
+    """--ntasks beside an --ntasks-per-node that asks for another number, which is then only a limit: tasks,
+    tasks_per_node, nodes.
+    """
+    total, per_node, nodes = split.last("ntasks"), split.last("ntasks-per-node"), _nodes(split)
+    tasks, each = _number(split, "ntasks"), _number(split, "ntasks-per-node")
+    if total is None or per_node is None or tasks is None or each is None or not isinstance(nodes, Value):
+        return ()
+    if isinstance(nodes.value, int) and nodes.value * each == tasks:
+        return ()
+    fields = {"tasks": integer(total.value), "tasks_per_node": integer(per_node.value), "nodes": nodes}
+    return (Member(total.place, fields, ((per_node.place, f"{each} tasks per node are only a limit"),)),)
+
+
+def _origin(option: Option) -> Origin:
+    return Origin("written", option.place)

@@ -1,0 +1,46 @@
+"""What the tasks of a scheduler (srun, mpirun) run: the training program itself, or a launcher that starts it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from dtlint.frameworks.interpreter import program_name, python_program
+from dtlint.languages.traced import Word
+
+MOST_LAYERS = 8
+"""Wrappers around a program that are looked through."""
+
+_LAUNCHER_MODULES = ("torch.distributed.", "accelerate.", "deepspeed.launcher")
+_LAUNCHER = r"torchrun|torch\.distributed|\bdeepspeed\b|\baccelerate\b|\bswift\b|\bmegatron\b|\bcomposer\b"
+_PYTHON = r"\bpython[\d.]*\s"
+
+
+def are_processes(words: Sequence[Word]) -> bool:
+    """Whether each task that runs `words` is one training process: a Python program that no launcher starts.
+
+    The text of a `bash -c` is judged by the names in it.
+    """
+    inside = _unwrapped(words)
+    if not inside:
+        return False
+    if program_name(inside[0]) in ("bash", "sh"):
+        return _is_program_text(inside[-1].shown) if len(inside) > 2 else False
+    program = python_program(inside)
+    return program is not None and bool(program.words) and not program.words[0].shown.startswith(_LAUNCHER_MODULES)
+
+
+def _unwrapped(words: Sequence[Word]) -> tuple[Word, ...]:
+    from dtlint.frameworks.wrappers import unwrap
+
+    inside = tuple(words)
+    for _ in range(MOST_LAYERS):
+        _, rest = unwrap(inside)
+        if len(rest) == len(inside):
+            break
+        inside = rest
+    return inside
+
+
+def _is_program_text(text: str) -> bool:
+    return re.search(_PYTHON, text) is not None and re.search(_LAUNCHER, text) is None

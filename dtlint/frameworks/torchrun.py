@@ -1,0 +1,197 @@
+"""torchrun, `python -m torch.distributed.run` and `.launch`: the processes and the program that they start."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from dtlint.frameworks import Claim, Member, NamedFile, Reading
+from dtlint.frameworks.arguments import stretch, unknown_flag
+from dtlint.frameworks.interpreter import program_name, python_program
+from dtlint.frameworks.options import Grammar, Option, Split, integer, literal_place, split_options, text_of, whole
+from dtlint.languages.traced import Word, setting_of
+from dtlint.value import Origin, Plain, Setting, Unknown, Value, default
+
+LAYER = "torchrun"
+
+_MODULES = {"torch.distributed.run": "torchrun", "torch.distributed.launch": "torch.distributed.launch"}
+_FILES = {"distributed/run.py": "torchrun", "distributed/launch.py": "torch.distributed.launch"}
+
+# Options of torch/distributed/run.py and launch.py in torch 2.14.1, and the number of values that each takes.
+_WITH_VALUE = (
+    "nnodes nproc-per-node rdzv-backend rdzv-endpoint rdzv-id rdzv-conf max-restarts monitor-interval start-method "
+    "event-log-handler role log-dir redirects tee local-ranks-filter node-rank master-addr master-port local-addr "
+    "logs-specs numa-binding signals-to-handle shutdown-timeout duplicate-stdout-filters duplicate-stderr-filters"
+)
+_FLAGS = "standalone module no-python run-path use-env virtual-local-rank help"
+GRAMMAR = Grammar(
+    long={**dict.fromkeys(_WITH_VALUE.split(), 1), **dict.fromkeys(_FLAGS.split(), 0)},
+    short={"m": "module", "r": "redirects", "t": "tee", "h": "help"},
+)
+
+_SPELLINGS = {
+    "launch.nodes": "--nnodes",
+    "launch.processes_per_node": "--nproc-per-node",
+    "launch.node_rank": "--node-rank",
+    "launch.rendezvous": "--rdzv-backend",
+    "launch.rendezvous_host": "--rdzv-endpoint",
+}
+
+
+def recognise(words: Sequence[Word]) -> bool:
+    """Whether a command is torchrun or one of the modules behind it."""
+    return _launcher(words) is not None
+
+
+def read_launch(words: Sequence[Word], env: Mapping[str, Word]) -> Reading:
+    """What the launcher claims; `rest` is the script (or the module after -m) with its arguments.
+
+    `env` gives the PET_ variables, which count where the command line is silent.
+    """
+    launcher, arguments = _launcher(words) or ("torchrun", tuple(words[1:]))
+    split = split_options(arguments, GRAMMAR)
+    written = _written(split, env)
+    absent = _Absent(launcher, split.open)
+    nodes = _node_count(written["nnodes"]) if "nnodes" in written else absent.otherwise(1)
+    processes = _processes(written["nproc-per-node"]) if "nproc-per-node" in written else absent.otherwise(1)
+    claims = (
+        Claim("launch.launcher", setting_of(words[0], launcher), words[0].shown),
+        Claim("launch.nodes", nodes, "--nnodes"),
+        Claim("launch.processes_per_node", processes, "--nproc-per-node"),
+        *_rendezvous(written, absent),
+    )
+    return Reading(
+        LAYER,
+        stretch(arguments[: len(arguments) - len(split.rest)], words[0].place),
+        claims,
+        files=_program_file(split),
+        rest=split.rest,
+        open=split.open,
+        collections={name: members for name, members in _collections(split, written).items() if members},
+    )
+
+
+def spell(setting: str, value: object) -> str | None:
+    """How a user writes a setting on torchrun's command line; None for a setting that it does not have."""
+    flag = _SPELLINGS.get(setting)
+    return None if flag is None else f"{flag} {value}"
+
+
+def _launcher(words: Sequence[Word]) -> tuple[str, tuple[Word, ...]] | None:
+    """The launcher's name and its arguments."""
+    if words and program_name(words[0]) in ("torchrun", "torchrun.exe"):
+        return "torchrun", tuple(words[1:])
+    program = python_program(words)
+    if program is None or not program.words:
+        return None
+    name = program.words[0].shown
+    known = _MODULES if program.kind == "module" else _FILES
+    launcher = next((known[each] for each in known if name == each or name.endswith("/" + each)), None)
+    return None if launcher is None else (launcher, program.words[1:])
+
+
+class _Absent(NamedTuple):
+    """What holds for an option that is not written: the launcher's default, or unknown if the list is open."""
+
+    launcher: str
+    open: str
+
+    def otherwise(self, value: Plain) -> Setting:
+        """`value` by the launcher's default."""
+        if self.open:
+            return Unknown(f"hidden in the launcher's arguments: {self.open}", "--env NAME=VALUE")
+        return default(value, self.launcher)
+
+
+def _written(split: Split, env: Mapping[str, Word]) -> Mapping[str, Word]:
+    """The value of each option that is given, the flag itself for one that takes none."""
+    written = {name: env[variable] for name in GRAMMAR.long if (variable := _variable(name)) in env}
+    for option in split.options:
+        written[option.name] = option.value or option.flag
+    return written
+
+
+def _variable(name: str) -> str:
+    return "PET_" + name.upper().replace("-", "_")
+
+
+def _node_count(word: Word) -> Setting:
+    """`4` or `MIN:MAX`; a range of more than one size is elastic."""
+    low, colon, high = (word.text or "").partition(":")
+    if not colon:
+        return integer(word)
+    if low == high:
+        return integer(word.part(0, len(low)))
+    return Unknown(f"between {low} and {high} nodes join (elastic)", "--set launch.nodes=N", _origin(word))
+
+
+def _processes(word: Word) -> Setting:
+    """A number, or a word by which the launcher counts the machine's devices."""
+    if word.text is None or whole(word.text) is not None:
+        return integer(word)
+    if word.text in ("cpu", "auto", "gpu", "xpu"):
+        means = "" if word.text == "cpu" else "cluster.gpus_per_node"
+        devices = "CPUs" if word.text == "cpu" else "devices"
+        how = "--set cluster.gpus_per_node=N"
+        return Unknown(f"`{word.text}`: one process for each of the machine's {devices}", how, _origin(word), means)
+    return integer(word)
+
+
+def _rendezvous(written: Mapping[str, Word], absent: _Absent) -> tuple[Claim, ...]:
+    """How and where the processes meet; --standalone overrides what the other options say."""
+    if "standalone" in written:
+        flag = written["standalone"]
+        return (
+            Claim("launch.rendezvous", setting_of(flag, "c10d"), "--standalone"),
+            Claim("launch.rendezvous_host", setting_of(flag, "localhost"), "--standalone"),
+        )
+    backend = text_of(written["rdzv-backend"]) if "rdzv-backend" in written else absent.otherwise("static")
+    endpoint, address = written.get("rdzv-endpoint"), written.get("master-addr")
+    claims = [Claim("launch.rendezvous", backend, "--rdzv-backend")]
+    if endpoint is not None:
+        claims.append(Claim("launch.rendezvous_host", text_of(_host(endpoint)), "--rdzv-endpoint"))
+    elif isinstance(backend, Value) and backend.value == "static":
+        host = text_of(address) if address is not None else absent.otherwise("127.0.0.1")
+        claims.append(Claim("launch.rendezvous_host", host, "--master-addr"))
+    rank = written.get("node-rank")
+    if rank is not None:
+        claims.append(Claim("launch.node_rank", integer(rank), "--node-rank"))
+    return tuple(claims)
+
+
+def _host(endpoint: Word) -> Word:
+    """HOST of HOST:PORT."""
+    port = re.search(r":[\d?]*$", endpoint.shown)
+    return endpoint.part(0, port.start()) if port else endpoint
+
+
+def _program_file(split: Split) -> tuple[NamedFile, ...]:
+    if not split.rest:
+        return ()
+    role = "module" if split.last("module") else "script"
+    return (NamedFile("program" if split.last("no-python") else role, split.rest[0]),)
+
+
+def _collections(split: Split, written: Mapping[str, Word]) -> Mapping[str, tuple[Member, ...]]:
+    return {
+        "config.unknown": tuple(_unknown_member(option) for option in split.unknown),
+        "launch.elastic": _elastic(written.get("nnodes")),
+    }
+
+
+def _unknown_member(option: Option) -> Member:
+    return unknown_flag(option, ["--" + name for name in GRAMMAR.long], "torchrun", "refused")
+
+
+def _elastic(word: Word | None) -> tuple[Member, ...]:
+    """A range of node counts, as a member with the fields `minimum` and `maximum`."""
+    low, colon, high = (word.text or "" if word is not None else "").partition(":")
+    if word is None or not colon or low == high:
+        return ()
+    fields = {"minimum": integer(word.part(0, len(low))), "maximum": integer(word.part(len(low) + 1))}
+    return (Member(literal_place(word), fields),)
+
+
+def _origin(word: Word) -> Origin:
+    return Origin("written", literal_place(word))

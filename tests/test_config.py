@@ -1,0 +1,204 @@
+"""dtlint.toml: what it may say, and the one sentence for each mistake in it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from dtlint.config import Config, ConfigError, find_config, read_config, share
+from dtlint.config_schema import FILE, Toml, faults
+from dtlint.plan.vocabulary import vocabulary
+
+WHOLE = """\
+cluster = "prod"
+select = ["DT1", "pipeline-bubble"]
+ignore = ["no-overlap"]
+fail-on = "warning"
+fail-over = "20%"
+rule-folders = ["our-rules"]
+
+[clusters.prod]
+gpu = "H100"
+gpus_per_node = 8
+nodes = 16
+internode_gbit_per_s = 3200
+usd_per_gpu_hour = 2.5
+
+[clusters.test]
+gpu = "A100-40GB"
+
+[settings]
+"data.sequence_length" = 4096
+model.parameters = 7e9
+
+[limits]
+"tp-too-large-for-model.saving" = 0.1
+
+[rules.pipeline-bubble]
+severity = "note"
+limits = { bubble = 0.2 }
+
+[per-file-ignores]
+"legacy/*.sh" = ["tp-crosses-node"]
+"""
+
+
+def read(folder: Path, text: str, name: str = "dtlint.toml") -> Config:
+    file = folder / name
+    file.write_text(text, encoding="utf-8")
+    return read_config(file, name)
+
+
+def test_everything_a_team_can_say(tmp_path: Path) -> None:
+    config = read(tmp_path, WHOLE)
+    assert {name: value.value for name, value in config.cluster.items()} == {
+        "cluster.gpu": "H100",
+        "cluster.gpus_per_node": 8,
+        "cluster.nodes": 16,
+        "cluster.internode_gbit_per_s": 3200,
+        "cluster.usd_per_gpu_hour": 2.5,
+    }
+    assert {name: value.value for name, value in config.settings.items()} == {
+        "data.sequence_length": 4096,
+        "model.parameters": 7e9,
+    }
+    assert config.settings["model.parameters"].origin.kind == "given"
+    assert config.settings["model.parameters"].origin.note == "dtlint.toml"
+    assert config.select == ("DT1", "pipeline-bubble")
+    assert config.ignore == ("no-overlap",)
+    assert config.fail_on == "warning"
+    assert config.fail_over == 0.2
+    assert config.limits == {"tp-too-large-for-model.saving": 0.1, "pipeline-bubble.bubble": 0.2}
+    assert config.severities == {"pipeline-bubble": "note"}
+    assert config.file_ignores == (("legacy/*.sh", ("tp-crosses-node",)),)
+    assert config.rule_folders == (tmp_path / "our-rules",)
+
+
+def test_the_only_cluster_needs_no_name(tmp_path: Path) -> None:
+    assert "cluster.gpu" in read(tmp_path, '[clusters.prod]\ngpu = "H100"\n').cluster
+
+
+def test_one_of_several_clusters_must_be_named(tmp_path: Path) -> None:
+    assert read(tmp_path, '[clusters.a]\ngpu = "H100"\n[clusters.b]\ngpu = "A100"\n').cluster == {}
+
+
+def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
+    assert read(tmp_path, "")[2:] == Config()[2:]
+
+
+def test_pyproject_has_a_table_of_its_own(tmp_path: Path) -> None:
+    text = (
+        '[project]\nname = "x"\n\n[tool.dtlint]\nfail-on = "note"\n\n[tool.dtlint.rules.no-overlap]\nseverity = "off"\n'
+    )
+    config = read(tmp_path, text, "pyproject.toml")
+    assert config.fail_on == "note"
+    assert config.severities == {"no-overlap": "off"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[clusters.prod]\ngpus = 8\n", "dtlint.toml:2: unknown key 'gpus'; did you mean 'gpu'?"),
+        ('# c\nfial-on = "note"\n', "dtlint.toml:2: unknown key 'fial-on'; did you mean 'fail-on'?"),
+        ('[clusters.p]\nnodes = "8"\n', "dtlint.toml:2: 'nodes' takes a whole number, not \"8\""),
+        ("[clusters.p]\nnodes = true\n", "dtlint.toml:2: 'nodes' takes a whole number, not true"),
+        ("[clusters.p]\n\nnodes = 0\n", "dtlint.toml:3: 'nodes' is at least 1, not 0"),
+        (
+            'fail-on = "fatal"\n',
+            'dtlint.toml:1: \'fail-on\' is one of "error", "warning", "note", "never", not "fatal"',
+        ),
+        ('cluster = "prd"\n[clusters.prod]\n', "dtlint.toml:1: no [clusters.prd] table; did you mean 'prod'?"),
+        ('[settings]\n"model.paramters" = 1\n', "dtlint.toml:2: unknown setting 'model.paramters'; did you mean"),
+        ('[settings]\nmodel.layers = "x"\n', "dtlint.toml:2: model.layers takes a whole number, not 'x'"),
+        ('[rules.no-overlap]\nseverty = "off"\n', "dtlint.toml:2: unknown key 'severty'; did you mean 'severity'?"),
+        ("[rules]\nno-overlap = { limits = 3 }\n", "dtlint.toml:2: 'limits' takes a table, not 3"),
+        ('fail-over = "1200%"\n', "dtlint.toml:1: a share of a step lies between 0% and 100%, not at 1200%"),
+        ("ignore = [3]\n", "dtlint.toml:1: 'ignore' takes a text, not 3"),
+        ("ignore = 1979-05-27\n", "dtlint.toml:1: 'ignore' takes a list, not 1979-05-27"),
+        ("a = 1\nb = = 2\n", "dtlint.toml:2: not TOML: "),
+        ("a = " + "[" * 100_000, "dtlint.toml:1: not TOML: "),
+    ],
+)
+def test_a_mistake_has_its_line_and_one_sentence(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read(tmp_path, text)
+    assert str(caught.value).startswith(message)
+
+
+def test_a_mistake_in_pyproject_has_its_line(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"pyproject\.toml:4: unknown key 'selct'; did you mean 'select'\?"):
+        read(tmp_path, '[project]\nname = "x"\n[tool.dtlint]\nselct = []\n', "pyproject.toml")
+
+
+def test_a_binary_is_no_config(tmp_path: Path) -> None:
+    (tmp_path / "dtlint.toml").write_bytes(b"\0\1")
+    with pytest.raises(ConfigError, match=r"dtlint\.toml:1: a binary file"):
+        read_config(tmp_path / "dtlint.toml", "dtlint.toml")
+
+
+def test_the_nearest_config_up_to_the_work_tree_is_taken(tmp_path: Path) -> None:
+    repository = tmp_path / "repository"
+    inner = repository / "jobs" / "pretrain"
+    inner.mkdir(parents=True)
+    (tmp_path / "dtlint.toml").touch()
+    (repository / ".git").mkdir()
+    assert find_config(inner) is None
+    (repository / "pyproject.toml").write_text("[tool.dtlint]\n", encoding="utf-8")
+    assert find_config(inner) == repository / "pyproject.toml"
+    (repository / "jobs" / "pyproject.toml").write_text("[tool.ruff]\n", encoding="utf-8")
+    assert find_config(inner) == repository / "pyproject.toml"
+    (repository / "jobs" / "dtlint.toml").touch()
+    assert find_config(inner) == repository / "jobs" / "dtlint.toml"
+
+
+def test_outside_a_work_tree_only_the_folder_itself_counts(tmp_path: Path) -> None:
+    (tmp_path / "dtlint.toml").touch()
+    (tmp_path / "jobs").mkdir()
+    assert find_config(tmp_path / "jobs") is None
+    assert find_config(tmp_path) == tmp_path / "dtlint.toml"
+
+
+@pytest.mark.parametrize(("text", "value"), [("20%", 0.2), ("0.2", 0.2), ("0", 0), (" 5 %", 0.05), ("100%", 1)])
+def test_shares(text: str, value: float) -> None:
+    assert share(text) == pytest.approx(value)
+
+
+@pytest.mark.parametrize("text", ["", "%", "20", "-1%", "nan", "inf", "a lot"])
+def test_what_is_no_share(text: str) -> None:
+    with pytest.raises(ValueError, match="share of a step"):
+        share(text)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"clusters": {"a": {"nodes": 4}}, "ignore": ["x"], "fail-over": 0.5, "limits": {"r": {"x": 1}}},
+        {"clusters": {"a": {"nodes": 0.5}}},
+        {"clusters": {"a": {"node": 1}}},
+        {"clusters": {"a": 3}},
+        {"ignore": "x"},
+        {"ignore": [[]]},
+        {"fail-on": "errors"},
+        {"fail-over": True},
+        {"limits": {"r": {"x": "y"}}},
+        {"rules": {"r": {"severity": "off", "limits": {"a": 1}}}},
+        {"rules": {"r": {"severity": "of"}}},
+        {"per-file-ignores": {"*": ["a", 1]}},
+        {"x": 1},
+    ],
+)
+def test_the_check_agrees_with_the_published_schema(table: dict[str, Toml]) -> None:
+    schema = json.loads(FILE.read_text(encoding="utf-8"))
+    assert next(faults(table), None) is None or not jsonschema.Draft202012Validator(schema).is_valid(table)
+    assert jsonschema.Draft202012Validator(schema).is_valid(table) is not any(faults(table))
+
+
+def test_the_schema_lists_the_cluster_settings_of_the_vocabulary() -> None:
+    schema = json.loads(FILE.read_text(encoding="utf-8"))
+    keys = schema["properties"]["clusters"]["additionalProperties"]["properties"]
+    assert {f"cluster.{key}" for key in keys} == {name for name in vocabulary() if name.startswith("cluster.")}
+    for key, entry in keys.items():
+        assert entry["description"].startswith(vocabulary()[f"cluster.{key}"].meaning)

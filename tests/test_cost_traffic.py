@@ -1,0 +1,74 @@
+"""Bytes on the wire: what each GPU sends in a step, against formulas worked out by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from dtlint.cost.job import complete
+from dtlint.cost.traffic import sent_bytes
+from dtlint.plan import Plan
+from dtlint.value import Plain, Unknown
+
+SHAPE: dict[str, Plain] = {
+    "cluster.gpu": "H100",
+    "cluster.gpus_per_node": 8,
+    "model.layers": 32,
+    "model.hidden": 4096,
+    "model.ffn": 11008,
+    "model.heads": 32,
+    "model.kv_heads": 32,
+    "model.vocab": 32000,
+    "model.gated_mlp": True,
+    "model.tied_embeddings": False,
+    "data.sequence_length": 2048,
+    "batch.micro": 1,
+    "precision.compute": "bf16",
+    "checkpointing.activations": "none",
+}
+
+
+def sent(settings: Mapping[str, Plain]) -> Mapping[str, float]:
+    completed = complete(Plan.of({**SHAPE, **settings}))
+    assert not isinstance(completed, Unknown)
+    return sent_bytes(completed.typical)
+
+
+def test_one_gpu_sends_nothing() -> None:
+    assert sent({"framework": "ddp", "parallel.world_size": 1}) == {}
+
+
+def test_data_parallelism_all_reduces_every_gradient() -> None:
+    found = sent({"framework": "ddp", "parallel.world_size": 8, "precision.reduce": "bf16", "sharding.stage": 0})
+    # 2(n-1)/n of 2 bytes for each of 6.74B parameters: 23.6 GB
+    assert found == {"data": pytest.approx(2 * 7 / 8 * 2 * 6.738e9, rel=0.001)}
+
+
+def test_tensor_parallelism_all_reduces_four_times_a_layer() -> None:
+    found = sent({"framework": "megatron", "parallel.world_size": 8, "parallel.tensor": 8, "batch.global": 4})
+    # 32 layers x 4 all-reduces x 2*b*s*h bytes x 2(n-1)/n x 4 micro-batches
+    assert found == {"tensor": pytest.approx(32 * 4 * 2 * 2048 * 4096 * 2 * 7 / 8 * 4)}
+
+
+def test_recomputation_all_reduces_twice_more() -> None:
+    plain = {"framework": "megatron", "parallel.world_size": 8, "parallel.tensor": 8, "batch.global": 4}
+    again = {**plain, "checkpointing.activations": "full"}
+    assert sent(again)["tensor"] == pytest.approx(1.5 * sent(plain)["tensor"])
+
+
+def test_a_pipeline_sends_activations_and_their_gradients() -> None:
+    found = sent({"framework": "megatron", "parallel.world_size": 4, "parallel.pipeline": 4, "batch.global": 16})
+    assert found == {"pipeline": pytest.approx(2 * 2 * 2048 * 4096 * 16)}
+
+
+def test_full_sharding_gathers_twice_and_scatters_once_for_every_micro_batch() -> None:
+    settings: dict[str, Plain] = {
+        "framework": "fsdp",
+        "parallel.world_size": 8,
+        "sharding.stage": 3,
+        "sharding.reshard_after_forward": True,
+        "precision.reduce": "bf16",
+        "batch.global": 16,
+    }
+    assert sent(settings) == {"data": pytest.approx(3 * 2 * 6.738e9 * 7 / 8 * 2, rel=0.001)}

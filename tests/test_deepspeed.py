@@ -1,0 +1,367 @@
+"""A DeepSpeed config file, read as claims about the plan, and how a setting is written in it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from readings import claims, members
+
+from dtlint.catalog import deepspeed_keys
+from dtlint.frameworks import AUTO, Reading
+from dtlint.frameworks.deepspeed import edits, home, looks_like_config, read_config, spell
+from dtlint.languages.json import read_json
+from dtlint.plan.vocabulary import vocabulary
+from dtlint.source import Source
+from dtlint.value import Unknown, Value
+
+
+def config(text: str) -> Reading:
+    return read_config(read_json(Source("ds.json", text)))
+
+
+def test_config_of_a_zero_3_run() -> None:
+    reading = config(
+        """{
+        "train_batch_size": 256, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 8,
+        "gradient_clipping": 1.0, "bf16": {"enabled": true}, "communication_data_type": "fp32",
+        "optimizer": {"type": "AdamW", "params": {"lr": 1e-4}},
+        "zero_optimization": {"stage": 3, "overlap_comm": true, "reduce_bucket_size": 5e8,
+          "zero_hpz_partition_size": 8, "offload_optimizer": {"device": "cpu"}, "offload_param": {"device": "nvme"}},
+        "tensor_parallel": {"autotp_size": 4}, "sequence_parallel_size": 2, "dataloader_drop_last": true
+        }"""
+    )
+    assert claims(reading) == {
+        "batch.global": 256,
+        "batch.micro": 4,
+        "batch.accumulation": 8,
+        "data.drop_last": True,
+        "optimizer.name": "adamw",
+        "optimizer.clip": 1.0,
+        "precision.compute": "bf16",
+        "precision.reduce": "fp32",
+        "sharding.stage": 3,
+        "sharding.group": 8,
+        "sharding.offload_optimizer": "cpu",
+        "sharding.offload_parameters": "nvme",
+        "parallel.ulysses": 2,
+        "parallel.tensor": 4,
+        "overlap.gradients": True,
+        "overlap.parameters": True,
+        "communication.bucket_bytes": 1_000_000_000,
+    }
+    assert (reading.layer, reading.framework, reading.open) == ("deepspeed-json", "deepspeed", "")
+    assert set(reading.collections) == {"config.keys"}
+
+
+def test_claim_points_at_the_value() -> None:
+    (claim,) = config('{\n  "train_batch_size": 32\n}').claims
+    assert isinstance(claim.value, Value)
+    span = claim.value.origin.span
+    assert span is not None
+    assert (span.text, span.line, span.column, claim.name) == ("32", 2, 23, "train_batch_size")
+
+
+def test_auto_is_left_to_the_front_end() -> None:
+    reading = config('{"train_batch_size": "auto", "bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 2}}')
+    assert claims(reading) == {"batch.global": AUTO, "precision.compute": AUTO, "sharding.stage": 2}
+    assert members(reading, "config.auto", "path", "filled", "default") == [
+        ("train_batch_size", "yes", ""),
+        ("bf16.enabled", "yes", "false"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "compute"),
+    [
+        ('{"fp16": {"enabled": true}}', "fp16"),
+        ('{"bfloat16": {"enabled": true}, "fp16": {"enabled": false}}', "bf16"),
+        ('{"fp16": {"enabled": false}, "bf16": {"enabled": false}}', "fp32"),
+        ('{"fp16": {"enabled": "auto"}, "bf16": {"enabled": false}}', AUTO),
+        ('{"fp16": {"enabled": FP16}}', "placeholder FP16 is filled by another program"),
+        ('{"bf16": {"enabled": "true"}}', "bf16"),
+        ('{"fp16": {"loss_scale": 0}}', None),
+    ],
+)
+def test_format_of_the_matrix_products(text: str, compute: str | None) -> None:
+    assert claims(config(text)).get("precision.compute") == compute
+
+
+@pytest.mark.parametrize(
+    ("text", "bucket"),
+    [
+        ('{"bf16": {"enabled": true}, "zero_optimization": {"reduce_bucket_size": 2e8}}', 400_000_000),
+        ('{"zero_optimization": {"reduce_bucket_size": 2e8}}', 800_000_000),
+        (
+            '{"bf16": {"enabled": true}, "data_types": {"grad_accum_dtype": "fp32"},'
+            ' "zero_optimization": {"reduce_bucket_size": 2e8}}',
+            800_000_000,
+        ),
+        ('{"bf16": {"enabled": "auto"}, "zero_optimization": {"reduce_bucket_size": 2e8}}', 400_000_000),
+        ('{"zero_optimization": {"reduce_bucket_size": "auto"}}', AUTO),
+        (
+            '{"bf16": {"enabled": BF16}, "zero_optimization": {"reduce_bucket_size": 2e8}}',
+            "the format of the gradients is not known",
+        ),
+    ],
+)
+def test_bucket_counts_elements_of_the_gradients_format(text: str, bucket: object) -> None:
+    assert claims(config(text))["communication.bucket_bytes"] == bucket
+
+
+@pytest.mark.parametrize(
+    ("text", "stage"),
+    [
+        ('{"zero_optimization": {"stage": "2"}}', 2),
+        ('{"zero_optimization": true}', 1),
+        ('{"zero_optimization": {"stage": "auto"}}', AUTO),
+        ('{"zero_optimization": {"stage": ZERO_STAGE}}', "placeholder ZERO_STAGE is filled by another program"),
+        ('{"zero_optimization": {"stage": "5e8"}}', '"5e8" stands where a whole number is expected'),
+        ('{"zero_optimization": {"stage": null}}', None),
+    ],
+)
+def test_stage_as_deepspeed_takes_it(text: str, stage: object) -> None:
+    assert claims(config(text)).get("sharding.stage") == stage
+
+
+def test_what_has_no_effect_at_the_stage_is_listed_and_not_claimed() -> None:
+    reading = config(
+        '{"zero_optimization": {"stage": 2, "offload_param": {"device": "cpu"}, "stage3_max_live_parameters": 1e9,'
+        ' "allgather_partitions": true, "offload_optimizer": {"device": "nvme"}}}'
+    )
+    assert claims(reading) == {"sharding.stage": 2, "sharding.offload_optimizer": "cpu"}
+    assert members(reading, "config.inert", "key", "reason") == [
+        ("offload_param", "it works at ZeRO stage 3 only, and the stage is 2"),
+        ("stage3_max_live_parameters", "it works at ZeRO stage 3 only, and the stage is 2"),
+        ("allgather_partitions", "nothing in DeepSpeed reads it"),
+        ("device", "at stage 2 the optimizer goes to main memory, as with cpu"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "prefetch"),
+    [
+        ('{"zero_optimization": {"stage": 3, "stage3_max_live_parameters": 0}}', "none"),
+        ('{"zero_optimization": {"stage": 3, "prefetch_bucket_size": 0.0}}', "none"),
+        ('{"zero_optimization": {"stage": 3, "stage3_prefetch_bucket_size": 5e7}}', None),
+        ('{"zero_optimization": {"stage": 2, "stage3_prefetch_bucket_size": 0}}', None),
+    ],
+)
+def test_stage_3_without_prefetch(text: str, prefetch: str | None) -> None:
+    assert claims(config(text)).get("sharding.prefetch") == prefetch
+
+
+def test_key_in_the_wrong_place_has_no_effect() -> None:
+    reading = config('{"train_batch_size": 8, "cpu_offload": true, "flops_profiler": {"stage": 3}}')
+    assert members(reading, "config.inert", "key", "reason") == [
+        ("cpu_offload", "DeepSpeed reads it as zero_optimization.cpu_offload only"),
+        ("stage", "DeepSpeed reads it as zero_optimization.stage only"),
+    ]
+    assert "config.unknown" not in reading.collections
+
+
+def test_what_depends_on_an_unknown_stage_is_claimed() -> None:
+    reading = config('{"zero_optimization": {"stage": STAGE, "offload_param": {"device": "cpu"}}}')
+    assert claims(reading)["sharding.offload_parameters"] == "cpu"
+    assert "config.inert" not in reading.collections
+
+
+def test_offload_that_is_off_is_no_slip() -> None:
+    reading = config('{"zero_optimization": {"stage": 1, "offload_param": {"device": "none"}, "cpu_offload": true}}')
+    assert claims(reading) == {"sharding.stage": 1, "sharding.offload_optimizer": "cpu"}
+    assert "config.inert" not in reading.collections
+
+
+def test_unknown_keys_and_what_happens_to_them() -> None:
+    reading = config(
+        '{"zero_optimisation": {"stage": 2}, "zero_optimization": {"overlap_com": true, "aio": {}},'
+        ' "bf16": {"loss_scale": 0}, "flops_profiler": {"enable": true}, "//dtlint": "x", "_comment": "y"}'
+    )
+    assert members(reading, "config.unknown", "section", "key", "effect", "suggestion", "belongs") == [
+        ("", "zero_optimisation", "ignored", "zero_optimization", ""),
+        ("zero_optimization", "overlap_com", "refused", "overlap_comm", ""),
+        ("zero_optimization", "aio", "refused", "", "aio"),
+        ("bf16", "loss_scale", "refused", "", "fp16.loss_scale"),
+        ("flops_profiler", "enable", "ignored", "enabled", ""),
+    ]
+
+
+def test_free_sections_and_short_stage_3_names_are_known() -> None:
+    reading = config(
+        '{"optimizer": {"type": "Lion", "params": {"betas": [0.9, 0.99], "odd": 1}},'
+        ' "zero_optimization": {"stage": 3, "max_live_parameters": 0}}'
+    )
+    assert "config.unknown" not in reading.collections
+    assert ("zero_optimization.stage3_max_live_parameters", 0) in members(reading, "config.keys", "path", "value")
+    assert ("optimizer.params.odd", 1) in members(reading, "config.keys", "path", "value")
+
+
+def test_removed_key_tells_its_last_release_and_what_to_write_instead() -> None:
+    reading = config('{"elasticity": {"enabled": false}, "aio": {"thread_count": 4}}')
+    assert members(reading, "config.removed", "key", "last", "instead", "effect") == [
+        ("elasticity", "0.19.7", "", "refused"),
+        ("thread_count", "0.15.4", "intra_op_parallelism", "ignored"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "effect"),
+    [
+        ('{"train_batch_size": "32"}', "a whole number above 0 without quotes", "refused"),
+        ('{"train_batch_size": 3.2e1}', "a whole number, written without a point or exponent", "refused"),
+        ('{"gradient_accumulation_steps": 0}', "a whole number above 0", "refused"),
+        ('{"gradient_clipping": "1.0"}', "a number without quotes", "refused"),
+        ('{"zero_optimization": {"stage": 4}}', "a stage from 0 to 3", "refused"),
+        ('{"zero_optimization": {"reduce_bucket_size": "5e8"}}', "a whole number above 0", "refused"),
+        ('{"zero_optimization": {"reduce_bucket_size": 0}}', "a whole number above 0", "refused"),
+        ('{"zero_optimization": {"overlap_comm": "maybe"}}', "true or false", "refused"),
+        ('{"zero_optimization": {"offload_optimizer": {"device": "gpu"}}}', "one of none, cpu, nvme", "refused"),
+        ('{"zero_optimization": 2}', "an object", "refused"),
+        ('{"communication_data_type": "float16"}', "one of fp16, bf16, fp32", "refused"),
+        (
+            '{"wall_clock_breakdown": "false"}',
+            "true or false without quotes (a text is true whatever it says)",
+            "misread",
+        ),
+        ('{"fp16": {"enabled": true}, "bf16": {"enabled": true}}', "one of fp16 and bf16", "refused"),
+        (
+            '{"zero_optimization": {"stage3_max_live_parameters": 1, "max_live_parameters": 2}}',
+            "one of the names of zero_optimization.stage3_max_live_parameters",
+            "refused",
+        ),
+        (
+            '{"zero_optimization": {"cpu_offload": true, "offload_optimizer": {"device": "cpu"}}}',
+            "one of the names of zero_optimization.offload_optimizer",
+            "refused",
+        ),
+    ],
+)
+def test_value_that_deepspeed_does_not_take(text: str, expected: str, effect: str) -> None:
+    assert members(config(text), "config.invalid", "expected", "effect") == [(expected, effect)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"train_batch_size": 32, "zero_optimization": {"stage": "2", "reduce_bucket_size": 5e8, "overlap_comm": "y"}}',
+        '{"train_batch_size": SIZE, "gradient_clipping": "auto", "zero_optimization": {"offload_optimizer": {}}}',
+        '{"communication_data_type": "FP32", "steps_per_print": null, "fp16": {"min_loss_scale": 0.5}}',
+    ],
+)
+def test_value_that_deepspeed_takes(text: str) -> None:
+    assert "config.invalid" not in config(text).collections
+
+
+@pytest.mark.parametrize(
+    ("text", "is_open"),
+    [
+        ('{"train_batch_size": 32, \ue000}', True),
+        ('{"zero_optimization": {"stage": 2 \ue000}}', True),
+        ("\ue000", True),
+        ('{"train_batch_size": \ue000}', False),
+    ],
+)
+def test_config_that_a_script_fills_with_unknown_keys_is_open(text: str, is_open: bool) -> None:
+    assert config(text).open == ("a variable of the script may add keys" if is_open else "")
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ('{"zero_optimization": {}}', True),
+        ('{"train_batch_size": 8, "zero_optimisation": {}, "fp16": {"enabled": true}}', True),
+        ('{"gradient_accumulation_steps": 2, "fp16": true}', False),
+        ('{"model_type": "llama", "hidden_size": 4096}', False),
+        ('{"pipe-parallel-size": 2, "zero_optimization": {"stage": 1}}', False),
+        ("[1]", False),
+        ("", False),
+    ],
+)
+def test_looks_like_config(text: str, answer: bool) -> None:
+    assert looks_like_config(read_json(Source("x.json", text))) is answer
+
+
+SCALARS = st.sampled_from(["auto", "cpu", "2", "", None, True, 0, -1, 3, 5e8, 0.5, 10**30])
+TREES = st.recursive(
+    SCALARS,
+    lambda inner: st.dictionaries(st.sampled_from([key.name for key in deepspeed_keys()]), inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from([key.name for key in deepspeed_keys() if not key.section]), TREES))
+@settings(max_examples=40, deadline=None)
+def test_any_mixture_of_keys_and_values_is_read(data: dict[str, object]) -> None:
+    reading = config(json.dumps(data))
+    for claim in reading.claims:
+        assert claim.setting in vocabulary()
+        assert isinstance(claim.value, Unknown) or claim.value.origin.span is not None  # type: ignore[union-attr]
+
+
+def test_not_an_object_claims_nothing() -> None:
+    assert config("[1, 2]").claims == ()
+    assert config("").claims == ()
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "spelled"),
+    [
+        ("overlap.gradients", True, '"overlap_comm": true in zero_optimization'),
+        ("sharding.stage", 1, '"stage": 1 in zero_optimization'),
+        ("sharding.offload_optimizer", "none", '"device": "none" in zero_optimization.offload_optimizer'),
+        ("batch.micro", 2, '"train_micro_batch_size_per_gpu": 2'),
+        ("communication.bucket_bytes", 100_000_000, '"reduce_bucket_size": 50000000 in zero_optimization'),
+        ("precision.compute", "bf16", '"bf16": {"enabled": true}'),
+        ("sharding.prefetch", "backward_pre", '"stage3_prefetch_bucket_size": 50000000 in zero_optimization'),
+        ("launch.nodes", 4, "--num_nodes 4"),
+        ("parallel.pipeline", 2, None),
+    ],
+)
+def test_spell(setting: str, value: int | str | bool, spelled: str | None) -> None:
+    assert spell(setting, value) == spelled
+
+
+@pytest.mark.parametrize(
+    ("setting", "place"),
+    [
+        ("overlap.gradients", '"zero_optimization"'),
+        ("sharding.offload_optimizer", None),
+        ("batch.micro", None),
+    ],
+)
+def test_home_is_the_section_that_would_hold_the_setting(setting: str, place: str | None) -> None:
+    reading = config('{"zero_optimization": {"stage": 2}}')
+    found = home(reading, setting)
+    assert found is not None
+    assert found.text == (place or '{"zero_optimization": {"stage": 2}}')
+
+
+def edited(text: str, setting: str, value: bool | int | str) -> str:
+    source = Source("ds.json", text, Path("ds.json"))
+    for edit in edits(read_config(read_json(source)), setting, value):
+        text = text[: edit.span.start] + edit.text + text[edit.span.end :]
+    return text
+
+
+@pytest.mark.parametrize(
+    ("text", "setting", "value", "result"),
+    [
+        ('{"train_batch_size": 8}', "batch.global", 16, '{"train_batch_size": 16}'),
+        ('{"zero_optimization": {"stage": 2}}', "sharding.stage", 1, '{"zero_optimization": {"stage": 1}}'),
+        (
+            '{\n  "zero_optimization": {\n    "stage": 2\n  }\n}',
+            "overlap.gradients",
+            True,
+            '{\n  "zero_optimization": {\n    "overlap_comm": true,\n    "stage": 2\n  }\n}',
+        ),
+        ('{"a": 1}', "sharding.stage", 3, '{"zero_optimization": {"stage": 3}, "a": 1}'),
+        ("{}", "sharding.offload_optimizer", "cpu", '{"zero_optimization": {"offload_optimizer": {"device": "cpu"}}}'),
+        ('{"zero_optimization": {}}', "sharding.stage", 1, '{"zero_optimization": {"stage": 1}}'),
+        ('{"train_batch_size": 8}', "parallel.pipeline", 2, '{"train_batch_size": 8}'),
+    ],
+)
+def test_edits_write_a_setting(text: str, setting: str, value: bool | int | str, result: str) -> None:
+    assert edited(text, setting, value) == result

@@ -1,0 +1,169 @@
+"""The deepspeed command and its host file, read as claims about the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from command_words import words
+from readings import claims, members
+
+from dtlint.frameworks import Reading
+from dtlint.frameworks.deepspeed_launcher import read_launch, recognise
+from dtlint.frameworks.hostfile import all_slots, filtered, read_hostfile
+from dtlint.source import Source
+from dtlint.value import Unknown
+
+
+def launch(text: str, files: Mapping[str, str] | None = None, **env: str) -> Reading:
+    def read_file(path: str) -> Source | None:
+        content = (files or {}).get(path)
+        return None if content is None else Source(path, content)
+
+    return read_launch(words(text), read_file, {name: words(value)[0] for name, value in env.items()})
+
+
+HOSTS = {"hostfile": "# ours\nnode-0 slots=8\nnode-1 slots=8 # rack 2\n"}
+UNEVEN = {"hostfile": "a slots=8\nb slots=4\n"}
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("deepspeed train.py", True),
+        ("/opt/conda/bin/deepspeed --num_gpus 8 train.py", True),
+        ("python -m deepspeed.launcher.runner train.py", True),
+        ("python -u train.py --deepspeed ds.json", False),
+        ("torchrun train.py", False),
+    ],
+)
+def test_recognise(text: str, answer: bool) -> None:
+    assert recognise(words(text)) is answer
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("deepspeed --num_gpus 4 train.py", {"launch.nodes": 1, "launch.processes_per_node": 4}),
+        ("deepspeed --num_gpus=4 --num_nodes=2 train.py", {"launch.nodes": 2, "launch.processes_per_node": 4}),
+        ("deepspeed --num_accel 4 train.py", {"launch.nodes": 1, "launch.processes_per_node": 4}),
+        ("deepspeed --include localhost:0,1,3 train.py", {"launch.nodes": 1, "launch.processes_per_node": 3}),
+        ("deepspeed -i localhost:5 train.py", {"launch.nodes": 1, "launch.processes_per_node": 1}),
+        (
+            "deepspeed train.py --num_gpus 4",
+            {"launch.nodes": 1, "launch.processes_per_node": "one process for each of the machine's devices"},
+        ),
+        (
+            "deepspeed --hostfile elsewhere --num_gpus 8 train.py",
+            {
+                "launch.nodes": "the host file elsewhere is not among the files",
+                "launch.processes_per_node": 8,
+            },
+        ),
+        (
+            "deepspeed --num_gpus 8 --node_rank 1 --master_addr host-0 --no_ssh train.py",
+            {
+                "launch.nodes": 1,
+                "launch.processes_per_node": 8,
+                "launch.node_rank": 1,
+                "launch.rendezvous_host": "host-0",
+            },
+        ),
+    ],
+)
+def test_launch_without_a_host_file(text: str, found: dict[str, object]) -> None:
+    assert claims(launch(text)) == {"launch.launcher": "deepspeed", **found}
+
+
+def test_all_devices_stand_for_the_machines_gpus() -> None:
+    claim = next(claim for claim in launch("deepspeed train.py").claims if claim.setting == "launch.processes_per_node")
+    assert isinstance(claim.value, Unknown)
+    assert claim.value.means == "cluster.gpus_per_node"
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("deepspeed train.py", 2),
+        ("deepspeed --num_gpus 8 train.py", 8),
+    ],
+)
+def test_visible_devices_count_without_filters_only(text: str, count: int) -> None:
+    assert claims(launch(text, CUDA_VISIBLE_DEVICES="2,3"))["launch.processes_per_node"] == count
+
+
+@pytest.mark.parametrize(
+    ("options", "nodes", "per_node", "processes"),
+    [
+        ("", 2, 8, 16),
+        ("--num_nodes 1", 1, 8, 8),
+        ("--num_nodes 5", 2, 8, 16),
+        ("--num_gpus 4", 2, 4, 8),
+        ("--include node-1", 1, 8, 8),
+        ("--include node-0:0,1@node-1:2,3", 2, 2, 4),
+        ("--exclude node-0", 1, 8, 8),
+        ("--exclude node-0:0@node-1:7", 2, 7, 14),
+    ],
+)
+def test_launch_with_a_host_file(options: str, nodes: int, per_node: int, processes: int) -> None:
+    found = claims(launch(f"deepspeed --hostfile hostfile {options} train.py", HOSTS))
+    assert (found["cluster.nodes"], found["cluster.gpus_per_node"]) == (2, 8)
+    assert (found["launch.nodes"], found["launch.processes_per_node"]) == (nodes, per_node)
+    assert found["launch.processes"] == processes
+
+
+def test_uneven_machines_have_no_count_per_node() -> None:
+    found = claims(launch("deepspeed -H hostfile train.py", UNEVEN))
+    assert found == {"launch.launcher": "deepspeed", "cluster.nodes": 2, "launch.nodes": 2, "launch.processes": 12}
+
+
+def test_program_and_files_of_a_launch() -> None:
+    reading = launch("deepspeed --hostfile hostfile --module pkg.train --deepspeed ds.json", HOSTS)
+    assert [word.text for word in reading.rest] == ["pkg.train", "--deepspeed", "ds.json"]
+    assert [(file.role, file.path.text) for file in reading.files] == [("hostfile", "hostfile")]
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "suggestion"),
+    [
+        ("deepspeed --num_gpu 8 train.py", None, None),
+        ("deepspeed --nun_gpus=8 train.py", "--nun_gpus", "--num_gpus"),
+        ("deepspeed --num-gpus 8 train.py", "--num-gpus", "--num_gpus"),
+    ],
+)
+def test_option_that_the_launcher_does_not_have(text: str, key: str | None, suggestion: str | None) -> None:
+    found = members(launch(text), "config.unknown", "key", "suggestion", "effect")
+    assert found == ([] if key is None else [(key, suggestion, "refused")])
+
+
+@pytest.mark.parametrize(
+    ("text", "files", "expected"),
+    [
+        ("deepspeed --num_gpus 2 --include localhost:1 train.py", {}, "either --num_gpus or --include"),
+        ("deepspeed -H hostfile train.py", {"hostfile": "a slots=8\na slots=8\n"}, "one line for a"),
+        ("deepspeed -H hostfile train.py", {"hostfile": "a slots=8\nb slots =8\n"}, "NAME slots=N"),
+        ("deepspeed -H hostfile train.py", {"hostfile": "# none\n"}, "at least one line NAME slots=N"),
+        ("deepspeed -H hostfile --include c train.py", HOSTS, "c is not in the host file"),
+    ],
+)
+def test_launch_that_deepspeed_refuses(text: str, files: dict[str, str], expected: str) -> None:
+    assert members(launch(text, files), "config.invalid", "expected", "effect") == [(expected, "refused")]
+
+
+def test_hostfile_keeps_the_places_of_its_entries() -> None:
+    hostfile = read_hostfile(Source("hostfile", "\n  node-1 slots=16\n"))
+    (host,) = hostfile.hosts
+    assert (host.name, host.slots, host.place.text, host.digits.text, host.digits.line) == (
+        "node-1",
+        16,
+        "node-1 slots=16",
+        "16",
+        2,
+    )
+
+
+def test_filter_errors_are_sentences() -> None:
+    slots = all_slots(read_hostfile(Source("hostfile", HOSTS["hostfile"])).hosts)
+    assert filtered(slots, "node-0", "node-1") == "--include and --exclude exclude each other"
+    assert filtered(slots, "node-0:x", "") == "node-0:x does not name slots by number"
+    assert filtered(slots, "", "node-0:9") == "the host file has no slot node-0:9"

@@ -1,0 +1,191 @@
+"""A DeepSpeed config that a script builds in code, read as claims about the plan."""
+
+from __future__ import annotations
+
+import pytest
+
+from dtlint.frameworks import Reading, deepspeed_python
+from dtlint.languages.python import link, read_module
+from dtlint.source import Source
+from dtlint.value import Choice, Setting, Unknown, Value
+
+IMPORTS = "import deepspeed\nfrom transformers import TrainingArguments\nfrom trl import SFTConfig\n"
+
+
+def reading(text: str, **others: str) -> Reading:
+    modules = {"train": read_module(Source("train.py", IMPORTS + text))}
+    modules.update({name: read_module(Source(f"{name}.py", other)) for name, other in others.items()})
+    return deepspeed_python.read(link(modules))
+
+
+def plain(value: Setting) -> object:
+    if isinstance(value, Value):
+        return value.value
+    if isinstance(value, Choice):
+        return {option.guard: plain(option.value) for option in value.options}
+    return f"?{value.reason}"
+
+
+def claims(found: Reading) -> dict[str, object]:
+    return {claim.setting: plain(claim.value) for claim in found.claims}
+
+
+def test_dict_that_is_passed_to_initialize() -> None:
+    found = reading(
+        'config = {"train_batch_size": 32, "bf16": {"enabled": True}, "zero_optimization": {"stage": 2}}\n'
+        "engine, *_ = deepspeed.initialize(model=model, config=config)\n"
+    )
+    assert claims(found) == {"batch.global": 32, "precision.compute": "bf16", "sharding.stage": 2}
+    assert (found.layer, found.framework, found.open) == ("deepspeed-python", "deepspeed", "")
+
+
+def test_place_is_the_dict_even_in_another_file() -> None:
+    found = reading(
+        "from helper import CONFIG\ndeepspeed.initialize(config=CONFIG)\n", helper='CONFIG = {"train_batch_size": 8}\n'
+    )
+    assert found.place is not None
+    assert (found.place.path, found.place.text) == ("helper.py", '{"train_batch_size": 8}')
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "spelled"),
+    [
+        ("overlap.gradients", True, '"overlap_comm": True in zero_optimization'),
+        ("batch.micro", 2, '"train_micro_batch_size_per_gpu": 2'),
+        ("parallel.pipeline", 2, None),
+    ],
+)
+def test_spell_is_python(setting: str, value: bool | int, spelled: str | None) -> None:
+    assert deepspeed_python.spell(setting, value) == spelled
+
+
+def test_claim_points_at_the_literal() -> None:
+    (claim,) = reading('deepspeed.initialize(config={"train_batch_size": 32})').claims
+    assert isinstance(claim.value, Value)
+    span = claim.value.origin.span
+    assert span is not None
+    assert (span.text, span.line) == ("32", 4)
+
+
+def test_dict_of_a_helper_with_arguments_and_later_items() -> None:
+    helper = """
+def get_config(offload, stage=2):
+    device = "cpu" if offload else "none"
+    zero = {"stage": stage, "offload_optimizer": {"device": device}}
+    return {"train_batch_size": GLOBAL, "zero_optimization": zero}
+
+GLOBAL = 64
+"""
+    found = reading(
+        "from helper import get_config\n"
+        "config = get_config(offload=True, stage=3)\n"
+        'config["train_micro_batch_size_per_gpu"] = 4\n'
+        "deepspeed.initialize(model=model, config=config)\n",
+        helper=helper,
+    )
+    assert claims(found) == {
+        "batch.global": 64,
+        "batch.micro": 4,
+        "sharding.stage": 3,
+        "sharding.offload_optimizer": "cpu",
+    }
+
+
+def test_item_that_depends_on_a_condition_is_a_choice() -> None:
+    found = reading('stage = 3 if big() else 1\ndeepspeed.initialize(config={"zero_optimization": {"stage": stage}})')
+    (claim,) = found.claims
+    assert isinstance(claim.value, Choice)
+    assert sorted(str(plain(option.value)) for option in claim.value.options) == ["1", "3"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "deepspeed.initialize(config=load(path))",
+    ],
+)
+def test_config_that_is_not_followed_leaves_the_reading_open(text: str) -> None:
+    found = reading(text)
+    assert found.claims == ()
+    assert found.framework == "deepspeed"
+    assert found.open == "the config is not written out in the files read"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "deepspeed.initialize(config={**base(), 'train_batch_size': 8})",
+        "deepspeed.initialize(config={unknown(): {}, 'train_batch_size': 8})",
+        'config = {"train_batch_size": 8}\nconfig.pop("x")\ndeepspeed.initialize(config=config)',
+        'config = {**base()}\nconfig["train_batch_size"] = 8\ndeepspeed.initialize(config=config)',
+    ],
+)
+def test_dict_with_keys_that_are_not_followed_is_open(text: str) -> None:
+    found = reading(text)
+    assert claims(found) == {"batch.global": 8}
+    assert found.open == "some keys of the config are not followed"
+
+
+def test_section_that_is_changed_later_hides_what_was_written() -> None:
+    found = reading(
+        'config = {"zero_optimization": {"stage": 2}}\n'
+        'config["zero_optimization"]["stage"] = 3\n'
+        "deepspeed.initialize(config=config)\n"
+    )
+    assert found.claims == ()
+    assert found.open
+
+
+def test_unknown_value_is_unknown() -> None:
+    (claim,) = reading('deepspeed.initialize(config={"train_batch_size": int(os.environ["B"])})').claims
+    assert isinstance(claim.value, Unknown)
+
+
+@pytest.mark.parametrize(
+    ("call", "frontend"),
+    [
+        ('deepspeed.initialize(config="ds.json")', ""),
+        ('TrainingArguments(output_dir="x", deepspeed="ds.json")', "transformers"),
+        ('SFTConfig(output_dir="x", deepspeed="ds.json")', "trl"),
+    ],
+)
+def test_config_that_is_a_file(call: str, frontend: str) -> None:
+    found = reading(call)
+    assert [(file.role, file.path.text) for file in found.files] == [("deepspeed", "ds.json")]
+    assert (found.framework, found.frontend) == ("deepspeed", frontend)
+
+
+def test_trainer_fills_auto_of_a_dict() -> None:
+    found = reading('TrainingArguments(deepspeed={"train_micro_batch_size_per_gpu": "auto"})')
+    assert claims(found) == {"batch.micro": "?auto"}
+    assert found.frontend == "transformers"
+
+
+def test_stage_that_the_command_may_change_decides_nothing() -> None:
+    found = reading(
+        "import argparse\n"
+        "parser = argparse.ArgumentParser()\n"
+        'parser.add_argument("--stage", type=int, default=2)\n'
+        "args = parser.parse_args()\n"
+        'zero = {"stage": args.stage, "offload_param": {"device": "cpu"}}\n'
+        'deepspeed.initialize(config={"zero_optimization": zero})\n'
+    )
+    assert claims(found) == {"sharding.stage": 2, "sharding.offload_parameters": "cpu"}
+    assert "config.inert" not in found.collections
+
+
+def test_unknown_key_in_code_is_listed() -> None:
+    found = reading('deepspeed.initialize(config={"zero_optimization": {"overlap_com": True}})')
+    (member,) = found.collections["config.unknown"]
+    assert plain(member.fields["suggestion"]) == "overlap_comm"
+
+
+@pytest.mark.parametrize("text", ["", "TrainingArguments(output_dir='x')", "other.initialize(config={})"])
+def test_program_without_deepspeed(text: str) -> None:
+    found = reading(text)
+    assert (found.claims, found.framework, found.frontend) == ((), "", "")
+
+
+def test_initialize_without_a_config_names_the_framework() -> None:
+    found = reading("deepspeed.initialize(args=args, model=model)")
+    assert (found.framework, found.claims) == ("deepspeed", ())

@@ -1,0 +1,162 @@
+"""Joining: which files make one run, what settles where two say different things, what lies outside the root."""
+
+from pathlib import Path
+
+import pytest
+
+from dtlint.api import check, options_of
+from dtlint.runs import read_runs
+from dtlint.value import Unknown, Value
+
+CONFIG = '{"train_micro_batch_size_per_gpu": 4, "bf16": {"enabled": true}, "zero_optimization": {"stage": 2}}'
+
+
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    (tmp_path / ".git").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    def write(**files):
+        for name, text in files.items():
+            file = tmp_path / name.replace("__", "/").replace("_sh", ".sh").replace("_json", ".json").replace(
+                "_py", ".py"
+            )
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        return tmp_path
+
+    return write
+
+
+def runs(*paths, **options):
+    return read_runs([Path(path) for path in paths], options_of(**options)).runs
+
+
+class TestFollowing:
+    def test_a_launch_names_its_config(self, tree):
+        tree(launch_sh="deepspeed --num_gpus 8 train.py --deepspeed_config conf/ds.json\n", conf__ds_json=CONFIG)
+        (run,) = runs("launch.sh")
+        assert run.files == ("launch.sh", "conf/ds.json")
+        assert run.plan.value("sharding.stage") == 2
+
+    def test_paths_are_tried_from_the_folders_above_the_script(self, tree):
+        tree(scripts__a__launch_sh="deepspeed train.py --deepspeed_config conf/ds.json\n", conf__ds_json=CONFIG)
+        (run,) = runs("scripts/a/launch.sh")
+        assert "conf/ds.json" in run.files
+
+    def test_nothing_outside_the_root_is_read(self, tree, tmp_path):
+        root = tree(launch_sh="deepspeed train.py --deepspeed_config ../../../../../../../etc/passwd\n")
+        (root.parent / "outside.json").write_text(CONFIG)
+        (root / "second.sh").write_text("deepspeed train.py --deepspeed_config ../outside.json\n")
+        assert all(run.files in (("launch.sh",), ("second.sh",)) for run in runs("launch.sh", "second.sh"))
+
+    def test_a_link_that_leads_outside_is_not_followed(self, tree):
+        root = tree(launch_sh="deepspeed train.py --deepspeed_config ds.json\n")
+        (root.parent / "outside.json").write_text(CONFIG)
+        (root / "ds.json").symlink_to(root.parent / "outside.json")
+        (run,) = runs("launch.sh")
+        assert run.files == ("launch.sh",)
+
+    def test_a_config_that_the_script_writes_is_read_from_the_script(self, tree):
+        config = '{"train_micro_batch_size_per_gpu": 2,\n "zero_optimization": {"stage": $STAGE}}'
+        script = f"STAGE=1\ncat > ds.json <<EOF\n{config}\nEOF\n"
+        tree(launch_sh=script + "deepspeed --num_gpus 4 train.py --deepspeed_config ds.json\n")
+        (run,) = runs("launch.sh")
+        stage = run.plan.get("sharding.stage")
+        assert stage.value == 1
+        assert (stage.origin.span.original().path, stage.origin.span.original().line) == ("launch.sh", 1)
+
+    def test_a_focused_config_finds_the_launch_that_names_it(self, tree):
+        tree(jobs__run_sh="deepspeed --num_gpus 4 train.py --deepspeed_config ds.json\n", jobs__ds_json=CONFIG)
+        (run,) = runs("jobs/ds.json")
+        assert run.plan.value("parallel.data") == 4
+
+    def test_a_config_beside_the_only_launch_joins_it_and_that_is_said(self, tree):
+        tree(launch_sh="deepspeed --num_gpus 4 train.py --deepspeed_config $CONFIG\n", ds_json=CONFIG)
+        (run,) = runs("launch.sh", "ds.json")
+        assert run.plan.value("parallel.data") == 4
+        assert "ds.json" in run.assumptions[0]
+
+    def test_a_config_alone_is_a_run_without_a_launch(self, tree):
+        tree(ds_json=CONFIG)
+        (run,) = runs("ds.json")
+        assert run.launch is None
+        assert run.plan.value("framework") == "deepspeed"
+
+    def test_arguments_of_the_script_reach_python(self, tree):
+        program = (
+            "import argparse, torch\nfrom torch.nn.parallel import DistributedDataParallel as DDP\nfrom net import Net\n"
+            "p = argparse.ArgumentParser()\np.add_argument('--unused', action='store_true')\na = p.parse_args()\n"
+            "model = DDP(Net(), find_unused_parameters=a.unused)\n"
+        )
+        tree(launch_sh="torchrun --nproc_per_node 2 train.py --unused\n", train_py=program)
+        (run,) = runs("launch.sh")
+        assert run.plan.value("framework") == "ddp"
+        assert run.plan.value("communication.find_unused") is True
+
+
+class TestLaunches:
+    def test_two_launches_are_two_runs(self, tree):
+        tree(launch_sh="torchrun --nproc_per_node 2 a.py\ntorchrun --nproc_per_node 4 b.py\n")
+        assert [run.plan.value("launch.processes") for run in runs("launch.sh")] == [2, 4]
+
+    def test_a_loop_over_the_nodes_is_one_run(self, tree):
+        script = "for i in 0 1 2 3; do\n  ssh node$i torchrun --nnodes 4 --node_rank $i --nproc_per_node 8 train.py &\ndone\n"
+        tree(launch_sh=script)
+        assert len(runs("launch.sh")) == 1
+
+    def test_an_undecided_size_forks_into_branches(self, tree):
+        script = "case $1 in\n 7b) TP=1;;\n 70b) TP=8;;\nesac\n"
+        script += "torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size $TP --num-layers 32 --hidden-size 64\n"
+        tree(launch_sh=script)
+        found = {run.branch: run.plan.value("parallel.tensor") for run in runs("launch.sh")}
+        assert {1, 8} <= set(found.values())
+        assert all(found)
+
+    def test_an_argument_decides_the_branch(self, tree):
+        script = "case $1 in\n 7b) TP=1;;\n 70b) TP=8;;\nesac\n"
+        script += "torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size $TP --num-layers 32 --hidden-size 64\n"
+        tree(launch_sh=script)
+        (run,) = runs("launch.sh", arguments={"1": "70b"})
+        assert run.plan.value("parallel.tensor") == 8
+
+    def test_sbatch_lines_tell_the_cluster(self, tree):
+        script = "#!/bin/bash\n#SBATCH --nodes=4\n#SBATCH --gres=gpu:8\nsrun torchrun --nnodes $SLURM_NNODES --nproc_per_node 8 t.py\n"
+        tree(launch_sh=script)
+        (run,) = runs("launch.sh")
+        assert run.plan.value("parallel.world_size") == 32
+
+    def test_an_unset_node_count_is_unknown_and_says_how_to_tell_it(self, tree):
+        tree(launch_sh="torchrun --nnodes $NNODES --nproc_per_node 8 --node_rank $RANK t.py\n")
+        (run,) = runs("launch.sh")
+        found = run.plan.get("launch.nodes")
+        assert isinstance(found, Unknown)
+        assert "--env NNODES" in found.how
+
+
+class TestSettling:
+    def test_a_given_setting_overrides_the_files(self, tree):
+        tree(ds_json=CONFIG)
+        report = check(["ds.json"], {"sharding.stage": 3})
+        assert report.runs[0].plan.value("sharding.stage") == 3
+
+    def test_the_stage_is_the_jsons_not_the_flags(self, tree):
+        tree(
+            launch_sh="deepspeed --num_gpus 4 pretrain_gpt.py --num-layers 2 --hidden-size 64 --num-attention-heads 2 "
+            "--zero-stage 1 --deepspeed --deepspeed_config ds.json\n",
+            ds_json=CONFIG,
+        )
+        (run,) = runs("launch.sh")
+        assert run.plan.value("sharding.stage") == 2
+        (conflict,) = [
+            m for m in run.plan.collection("config.conflicts") if m.fields["setting"].value == "sharding.stage"
+        ]
+        assert conflict.fields["value"].value == 1
+
+    def test_the_last_of_two_equal_flags_counts(self, tree):
+        tree(launch_sh="torchrun --nproc_per_node 2 --nproc_per_node 4 t.py\n")
+        assert runs("launch.sh")[0].plan.value("launch.processes_per_node") == 4
+
+    def test_defaults_need_a_known_framework(self, tree):
+        tree(launch_sh="torchrun --nproc_per_node 8 train.py\n")
+        assert not isinstance(runs("launch.sh")[0].plan.get("parallel.tensor"), Value)

@@ -1,0 +1,48 @@
+"""The rules that dtlint ships: whole, borne out by their own examples, resting on sources that are named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dtlint.rulebook.examples import run_example
+from dtlint.rulebook.house import check_rule
+from dtlint.rulebook.load import built_in, rules_folder
+from dtlint.rulebook.mistakes import mistakes
+from dtlint.rulebook.rule import Rule
+from dtlint.source import Source
+
+
+@pytest.mark.parametrize("rule", built_in(), ids=lambda rule: rule.name)
+def test_a_shipped_rule_has_no_mistake(rule: Rule) -> None:
+    assert [mistake.message for mistake in mistakes(rule)] == []
+    text = (rules_folder() / rule.path).read_text(encoding="utf-8")
+    assert check_rule(Source(rule.path, text), rule.family) == rule
+
+
+@pytest.mark.parametrize("rule", built_in(), ids=lambda rule: rule.name)
+def test_the_examples_of_a_shipped_rule_are_borne_out(rule: Rule) -> None:
+    assert [
+        f"{number}: {message}"
+        for number, example in enumerate(rule.examples, 1)
+        for message in run_example(rule, example)
+    ] == []
+    assert {example.kind for example in rule.examples} == {"bad", "good"}
+
+
+def test_shipped_rules_have_names_and_ids_of_their_own_and_known_sources() -> None:
+    import yaml
+
+    words = [word for rule in built_in() for word in (rule.id, rule.name)]
+    assert len(set(words)) == len(words)
+    known = yaml.safe_load((rules_folder() / "sources.yaml").read_text(encoding="utf-8"))
+    assert {source for rule in built_in() for source in rule.sources} - known.keys() == set()
+    assert all(Path(rule.path).stem == rule.name for rule in built_in())
+
+
+def test_the_schema_is_one() -> None:
+    from jsonschema import Draft202012Validator
+
+    Draft202012Validator.check_schema(json.loads((rules_folder() / "rule.schema.json").read_text(encoding="utf-8")))

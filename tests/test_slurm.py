@@ -1,0 +1,289 @@
+"""What #SBATCH lines allocate, what srun and mpirun start, and what stands around a command."""
+
+from __future__ import annotations
+
+import pytest
+from command_words import claims, fields, texts, words
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dtlint.frameworks import mpirun, torchrun, wrappers
+from dtlint.frameworks.options import Grammar
+from dtlint.frameworks.slurm import read_directives, read_srun, spell
+from dtlint.frameworks.slurm.grammar import GRAMMAR
+from dtlint.languages.traced import Word
+from dtlint.source import Source
+from dtlint.value import Plain
+
+
+def directives(*lines: str) -> dict[str, Plain]:
+    return claims(read_directives(directive_words(*lines)))
+
+
+def directive_words(*lines: str) -> tuple[Word, ...]:
+    """The words of #SBATCH lines, in which a variable is literal text."""
+    from dtlint.languages.traced import literal_word
+
+    source = Source("job.sbatch", "\n".join(f"#SBATCH {line}" for line in lines))
+    found, at = [], 0
+    for text in source.text.split():
+        start = source.text.index(text, at)
+        at = start + len(text)
+        found.append(literal_word(text, source.span(start, at)))
+    return tuple(found)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("--nodes=4", "--gres=gpu:8"),
+        ("-N 4", "--gpus-per-node=8"),
+        ("-N4", "--gpus-per-node 8"),
+        ("--nodes=4-4", "--gres=gpu:a100:8"),
+        ("--nodes=4", "--gpus=32"),
+        ("--nodes=4", "-G 32"),
+        ("--nodes=4", "--ntasks-per-node=8", "--gpus-per-task=1"),
+        ("--nodes=4", "--ntasks=4", "--gpus-per-task=8"),
+        ("--nodes=4", "--gpus-per-task=8"),
+        ("--nodes=4", "--ntasks-per-node=8", "--tres-per-task=gres/gpu:1"),
+        ("--nodes=4", "--gres=gpu:a100:8(S:0-1),shard:2"),
+        ("--nodes=4 # four machines", "--gres=gpu:8"),
+        ("--nodes=2", "--nodes=4", "--gpus-per-node=h100:8"),
+        ("--ntasks=32", "--ntasks-per-node=8", "--gpus-per-node=8"),
+        ("--site-option value", "--nodes=4", "--gpus-per-node=8"),
+    ],
+)
+def test_spellings_of_four_nodes_with_eight_gpus(lines: tuple[str, ...]) -> None:
+    found = directives(*lines)
+    assert (found["cluster.nodes"], found["cluster.gpus_per_node"]) == (4, 8)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("--nodes=2-4", "?between 2 and 4 nodes are allocated"),
+        ("--nodes=$NODES", "?Slurm does not expand $NODES in #SBATCH lines"),
+        ("--nodes=four", "?`four` is not a whole number"),
+        ("--ntasks=16", "?no --nodes: Slurm may spread the 16 tasks"),
+    ],
+)
+def test_numbers_of_nodes_that_the_lines_leave_open(line: str, reason: str) -> None:
+    assert directives(line)["cluster.nodes"] == reason
+
+
+def test_lines_that_ask_for_no_nodes_claim_none() -> None:
+    assert directives("--gres=gpu:8") == {"cluster.gpus_per_node": 8}
+
+
+def test_one_task_needs_one_node() -> None:
+    assert directives("--ntasks=1")["cluster.nodes"] == 1
+
+
+@pytest.mark.parametrize(
+    ("lines", "count"),
+    [
+        (("--nodes=3", "--gpus=8"), "?--gpus=8 is the total over 3 nodes"),
+        (("--ntasks=6", "--nodes=4", "--gpus-per-task=2"), "?GPUs per task are given, but not the tasks of a node"),
+        (("--gres=gpu",), 1),
+        (("--gres=gpu:a100",), 1),
+    ],
+)
+def test_counts_of_gpus(lines: tuple[str, ...], count: Plain) -> None:
+    assert directives(*lines)["cluster.gpus_per_node"] == count
+
+
+@pytest.mark.parametrize("line", ["--gres=gpu:a100:8", "--gpus-per-node=a100:4", "--constraint=a100", "-C a100&ib"])
+def test_the_gpu_type_where_the_catalog_knows_it(line: str) -> None:
+    assert "A100" in str(directives(line)["cluster.gpu"])
+
+
+@pytest.mark.parametrize("line", ["--gres=gpu:purple:8", "--constraint=a100|h100", "--constraint=skylake"])
+def test_no_gpu_type_is_guessed(line: str) -> None:
+    assert "cluster.gpu" not in directives(line)
+
+
+def test_ntasks_wins_over_ntasks_per_node() -> None:
+    reading = read_directives(directive_words("--ntasks=1", "--nodes=1", "--ntasks-per-node=2"))
+    assert claims(reading)["launch.tasks_per_node"] == 1
+    assert fields(reading, "launch.tasks") == [{"tasks": 1, "tasks_per_node": 2, "nodes": 1}]
+    assert reading.collections["launch.tasks"][0].place.line == 1
+
+
+def test_a_heterogeneous_job_has_no_single_size() -> None:
+    found = directives("--nodes=1", "hetjob", "--nodes=4")
+    assert found["cluster.nodes"] == "?a heterogeneous job: its components ask for different machines"
+
+
+def test_an_option_of_the_site_is_left_alone() -> None:
+    reading = read_srun(words("srun --quotatype=reserved torchrun train.py"))
+    assert "config.unknown" not in reading.collections
+    assert texts(reading.rest) == ["torchrun", "train.py"]
+
+
+def test_a_misspelt_option_is_reported() -> None:
+    reading = read_directives(directive_words("--nodes=2", "--ntask-per-node=8"))
+    (member,) = fields(reading, "config.unknown")
+    assert member["suggestion"] == "--ntasks-per-node"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "srun torchrun train.py",
+        "srun -N 2 -n16 --ntasks-per-node=8 -l -u torchrun train.py",
+        "srun -lu --export=ALL,A=b --mpi pmix --cpu-bind=none torchrun train.py",
+        "srun --kill-on-bad-exit=1 -K1 --exclusive --label torchrun train.py",
+        "srun --container-image x.sqsh --container-mounts /a:/b --no-container-mount-home torchrun train.py",
+        "srun $SRUN_ARGS torchrun train.py",
+        "srun -- torchrun train.py",
+        "srun --nodes $SLURM_NNODES -w $HEAD torchrun train.py",
+    ],
+)
+def test_the_command_that_srun_starts(command: str) -> None:
+    assert texts(read_srun(words(command)).rest) == ["torchrun", "train.py"]
+
+
+def test_the_tasks_of_an_srun_of_python_are_the_training_processes() -> None:
+    found = claims(read_srun(words("srun -N 2 -n 16 python train.py")))
+    assert found["launch.launcher"] == "slurm"
+    assert (found["launch.processes"], found["launch.tasks_per_node"], found["launch.nodes"]) == (16, 8, 2)
+
+
+@pytest.mark.parametrize(
+    ("command", "launcher"),
+    [
+        ("python train.py", "slurm"),
+        ("python -m pkg.train", "slurm"),
+        ("singularity exec --nv x.sif python train.py", "slurm"),
+        ("env A=b numactl -N 0 python -u train.py", "slurm"),
+        ('bash -c "python train.py --lr 1"', "slurm"),
+        ("torchrun train.py", None),
+        ("python -m torch.distributed.run train.py", None),
+        ("docker run image torchrun train.py", None),
+        ('bash -c "torchrun train.py"', None),
+        ("accelerate launch train.py", None),
+        ("bash train.sh", None),
+        ("hostname", None),
+    ],
+)
+def test_whose_tasks_are_the_training_processes(command: str, launcher: str | None) -> None:
+    slurm, mpi = (
+        claims(read_srun(words(f"srun -n 4 {command}"))),
+        claims(mpirun.read_launch(words(f"mpirun -n 4 {command}"))),
+    )
+    assert slurm.get("launch.launcher") == launcher
+    assert mpi.get("launch.launcher") == (launcher and "mpi")
+    assert slurm.get("launch.processes") == mpi.get("launch.processes") == (launcher and 4)
+
+
+def test_a_step_tells_how_it_places_tasks() -> None:
+    reading = read_srun(words("srun -N 2 --ntasks-per-node=8 -m cyclic --gpus-per-task=1 python train.py"))
+    (step,) = fields(reading, "launch.steps")
+    assert step == {
+        "nodes": 2,
+        "tasks_per_node": 8,
+        "gpus_per_task": 1,
+        "distribution": "cyclic",
+    }
+
+
+def test_how_settings_are_written() -> None:
+    assert spell("launch.tasks_per_node", 1) == "--ntasks-per-node=1"
+    assert spell("batch.micro", 1) is None
+
+
+class TestMpi:
+    @pytest.mark.parametrize(
+        "command",
+        [
+            "mpirun -np 16 -N 8 python train.py",
+            "mpirun -n 16 --map-by ppr:8:node -bind-to none -x NCCL_DEBUG=INFO --mca btl ^openib python train.py",
+            "mpiexec -np 16 -H a:8,b:8 python train.py",
+            "mpirun -n 16 -ppn 8 -env A=1 -genv B 2 python train.py",
+            "horovodrun -np 16 -H a:8,b:8 python train.py",
+        ],
+    )
+    def test_sixteen_processes_eight_on_each_node(self, command: str) -> None:
+        reading = mpirun.read_launch(words(command))
+        found = claims(reading)
+        assert (found["launch.processes"], found["launch.tasks_per_node"]) == (16, 8)
+        assert (found["launch.launcher"], texts(reading.rest)) == ("mpi", ["python", "train.py"])
+
+    def test_a_hostfile_is_named(self) -> None:
+        (named,) = mpirun.read_launch(words("mpirun --hostfile hosts.txt -np 4 python t.py")).files
+        assert (named.role, named.path.text) == ("hostfile", "hosts.txt")
+
+    def test_hosts_are_nodes(self) -> None:
+        assert claims(mpirun.read_launch(words("mpirun -H a,b,c python t.py")))["cluster.nodes"] == 3
+
+
+@pytest.mark.parametrize(
+    "wrapper",
+    [
+        "env",
+        "env -u X NCCL_DEBUG=INFO",
+        "nohup",
+        "time -p",
+        "exec",
+        "sudo -E -u me",
+        "timeout -s KILL 10h",
+        "timeout --signal=KILL 10h",
+        "nice -n 5",
+        "taskset -c 0-7",
+        "taskset 0xff",
+        "numactl --cpunodebind=0 --membind 0",
+        "numactl -N 0 -m 0",
+        "stdbuf -oL -eL",
+        "xvfb-run -a",
+        "nsys profile -t cuda,nvtx --output=x --force-overwrite true",
+        "singularity exec --nv -B /data:/data image.sif",
+        "apptainer run --nv --bind /data image.sif",
+        "docker run --rm -it --gpus all --ipc=host -v /a:/b image:tag",
+        "docker exec -it box",
+        "uv run",
+        "uv run --extra gpu",
+        "poetry run",
+        "conda run -n train --no-capture-output",
+        "NCCL_DEBUG=INFO OMP_NUM_THREADS=8",
+    ],
+)
+def test_a_wrapper_comes_off(wrapper: str) -> None:
+    _, rest = wrappers.unwrap(words(f"{wrapper} torchrun --nnodes 2 train.py"))
+    assert texts(rest) == ["torchrun", "--nnodes", "2", "train.py"]
+
+
+def test_wrapped_variables_are_claimed() -> None:
+    reading, _ = wrappers.unwrap(words("env NCCL_IB_DISABLE=1 torchrun train.py"))
+    assert reading is not None
+    assert claims(reading)["communication.env"] == (("NCCL_IB_DISABLE", "1"),)
+
+
+@pytest.mark.parametrize("command", ["torchrun train.py", "docker build .", "singularity pull x", "uv sync", ""])
+def test_other_commands_stay_as_they_are(command: str) -> None:
+    assert texts(wrappers.unwrap(words(command))[1]) == command.split()
+
+
+SRUN = ["srun", "-N", "2", "-n16", "-l", "--gres=gpu:", "--gpus=a:", "-K1", "--"]
+WORDS = st.sampled_from([*SRUN, "mpirun", "-H", "a:8,", "--map-by", "ppr:", "env", "A=b", "docker", "run", "$X", "="])
+
+
+@settings(deadline=None)
+@given(st.lists(WORDS))
+def test_any_order_of_words_is_read_without_an_error(parts: list[str]) -> None:
+    for name in ("srun", "mpirun", "env", "docker"):
+        found = words(" ".join([name, *parts]))
+        assert len(wrappers.unwrap(found)[1]) < len(found) or name in ("env", "docker")
+    read_directives(directive_words(" ".join(parts)))
+
+
+@pytest.mark.parametrize(
+    "grammar",
+    [
+        GRAMMAR,
+        mpirun.GRAMMAR,
+        torchrun.GRAMMAR,
+        *(each.options.grammar for forms in wrappers.WRAPPERS.values() for each in forms),
+    ],
+)
+def test_every_letter_stands_for_an_option(grammar: Grammar) -> None:
+    assert set(grammar.short.values()) | grammar.dashed <= set(grammar.long)

@@ -1,0 +1,221 @@
+"""What torchrun and the modules behind it start."""
+
+from __future__ import annotations
+
+import pytest
+from command_words import claims, fields, texts, words
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dtlint.frameworks import Reading, swift
+from dtlint.frameworks.torchrun import read_launch, recognise, spell
+from dtlint.value import Value
+
+
+def read(text: str, env: dict[str, str] | None = None) -> Reading:
+    return read_launch(words(text), {name: words(value)[0] for name, value in (env or {}).items()})
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "torchrun train.py",
+        "/opt/conda/bin/torchrun train.py",
+        "$ENV/bin/torchrun train.py",
+        "python -m torch.distributed.run train.py",
+        "python3.11 -u -m torch.distributed.launch train.py",
+        "python -um torch.distributed.launch train.py",
+        "python -W ignore -m torch.distributed.run train.py",
+        "$PYTHON -m torch.distributed.run train.py",
+        "python /usr/lib/python3/site-packages/torch/distributed/launch.py train.py",
+    ],
+)
+def test_a_launcher_is_recognised_however_it_is_called(command: str) -> None:
+    assert recognise(words(command))
+
+
+@pytest.mark.parametrize(
+    "command", ["python train.py", "python -m train", "srun torchrun train.py", "deepspeed train.py"]
+)
+def test_other_commands_are_not_torchrun(command: str) -> None:
+    assert not recognise(words(command))
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        "--nnodes 4 --nproc_per_node 8",
+        "--nnodes=4 --nproc-per-node=8",
+        "--nno 4 --nproc-per 8",
+        "--nnodes 2 --nproc_per_node 8 --nnodes 4",
+        "--nnodes 4:4 --nproc_per_node 8",
+    ],
+)
+def test_spellings_of_the_geometry(flags: str) -> None:
+    found = claims(read(f"torchrun {flags} train.py"))
+    assert (found["launch.nodes"], found["launch.processes_per_node"]) == (4, 8)
+
+
+def test_defaults_are_one_process_on_one_node_under_a_static_rendezvous() -> None:
+    assert claims(read("torchrun train.py")) == {
+        "launch.launcher": "torchrun",
+        "launch.nodes": 1,
+        "launch.processes_per_node": 1,
+        "launch.rendezvous": "static",
+        "launch.rendezvous_host": "127.0.0.1",
+    }
+
+
+def test_the_environment_counts_where_the_command_line_is_silent() -> None:
+    env = {"PET_NNODES": "4", "PET_NPROC_PER_NODE": "8", "PET_NODE_RANK": "$RANK"}
+    found = claims(read("torchrun --nproc_per_node 2 train.py", env))
+    assert found["launch.nodes"] == 4
+    assert found["launch.processes_per_node"] == 2
+    assert found["launch.node_rank"] == "?$RANK is not set"
+
+
+def test_words_after_the_script_belong_to_it() -> None:
+    reading = read("torchrun --nnodes 2 train.py --nproc_per_node 8")
+    assert texts(reading.rest) == ["train.py", "--nproc_per_node", "8"]
+    assert claims(reading)["launch.processes_per_node"] == 1
+
+
+def test_a_module_is_named_by_what_follows_m() -> None:
+    reading = read("torchrun --nproc_per_node 8 -m pkg.train --lr 1")
+    assert texts(reading.rest) == ["pkg.train", "--lr", "1"]
+    assert [(each.role, each.path.text) for each in reading.files] == [("module", "pkg.train")]
+
+
+def test_an_elastic_range_is_not_a_number() -> None:
+    reading = read("torchrun --nnodes 2:4 --nproc_per_node 8 train.py")
+    assert claims(reading)["launch.nodes"] == "?between 2 and 4 nodes join (elastic)"
+    assert fields(reading, "launch.elastic") == [{"minimum": 2, "maximum": 4}]
+
+
+@pytest.mark.parametrize(
+    ("word", "means"), [("gpu", "cluster.gpus_per_node"), ("auto", "cluster.gpus_per_node"), ("cpu", "")]
+)
+def test_devices_counted_by_the_launcher_stand_for_the_clusters(word: str, means: str) -> None:
+    claim = next(each for each in read(f"torchrun --nproc_per_node {word} t.py").claims if "per_node" in each.setting)
+    assert getattr(claim.value, "means", None) == means
+
+
+def test_an_unknown_value_keeps_its_meaning() -> None:
+    reading = read('torchrun --nnodes $SLURM_NNODES --nproc_per_node "$N" train.py')
+    nodes, processes = reading.claims[1].value, reading.claims[2].value
+    assert (getattr(nodes, "means", None), getattr(processes, "reason", None)) == ("cluster.nodes", "$N is not set")
+    assert reading.open == ""
+
+
+@pytest.mark.parametrize(
+    ("flags", "backend", "host"),
+    [
+        ("--standalone --rdzv_backend etcd", "c10d", "localhost"),
+        ("--rdzv_backend c10d --rdzv_endpoint node1:29500", "c10d", "node1"),
+        ("--rdzv_backend=c10d --rdzv_endpoint=$HEAD:29500", "c10d", "?$HEAD is not set"),
+        ("--rdzv_endpoint [fe80::1]:29500", "static", "[fe80::1]"),
+        ("--master_addr 10.0.0.1 --master_port 29500", "static", "10.0.0.1"),
+    ],
+)
+def test_where_the_processes_meet(flags: str, backend: str, host: str) -> None:
+    found = claims(read(f"torchrun {flags} train.py"))
+    assert (found["launch.rendezvous"], found["launch.rendezvous_host"]) == (backend, host)
+
+
+class TestOpenLists:
+    def test_hidden_options_leave_the_geometry_unknown(self) -> None:
+        reading = read("torchrun $DISTRIBUTED_ARGS train.py --lr 1")
+        assert texts(reading.rest) == ["train.py", "--lr", "1"]
+        assert reading.open == "$DISTRIBUTED_ARGS is not set"
+        assert claims(reading)["launch.nodes"] == "?hidden in the launcher's arguments: $DISTRIBUTED_ARGS is not set"
+
+    def test_what_is_written_beside_hidden_options_counts(self) -> None:
+        assert claims(read("torchrun --nproc_per_node 8 $MORE train.py"))["launch.processes_per_node"] == 8
+
+    def test_an_option_that_torchrun_lacks_shows_that_the_word_held_the_script(self) -> None:
+        assert texts(read("torchrun --nproc_per_node 8 $SCRIPT --model_name x").rest) == ["?", "--model_name", "x"]
+
+    def test_an_option_of_unknown_name_hides_one(self) -> None:
+        reading = read('torchrun --$X "-$Y" --nnodes 2 train.py')
+        assert (texts(reading.rest), reading.open) == (["train.py"], "$X is not set")
+
+    def test_nothing_but_an_unknown_word_is_the_program(self) -> None:
+        assert texts(read("torchrun --nproc_per_node 8 $@").rest) == ["?"]
+
+
+def test_an_option_that_torchrun_lacks_is_reported_with_the_nearest() -> None:
+    (member,) = fields(read("torchrun --nproc_per_nodes=8 train.py"), "config.unknown")
+    assert (member["key"], member["suggestion"]) == ("--nproc_per_nodes", "--nproc-per-node")
+
+
+def test_values_point_at_the_characters_that_hold_them() -> None:
+    reading = read("torchrun --nnodes=16 train.py")
+    (value,) = [claim.value for claim in reading.claims if claim.setting == "launch.nodes"]
+    assert isinstance(value, Value)
+    assert value.origin.kind == "written"
+    assert value.origin.span is not None
+    assert value.origin.span.text == "16"
+
+
+def test_a_missing_option_belongs_at_the_end_of_the_launchers_own() -> None:
+    reading = read("torchrun --nnodes 2 --nproc_per_node 8 train.py --lr 1")
+    assert reading.place is not None
+    assert reading.place.text == "--nnodes 2 --nproc_per_node 8"
+
+
+def test_a_missing_option_belongs_behind_the_quotes_of_the_last() -> None:
+    reading = read('torchrun --nnodes 2 --master_addr "$HEAD" train.py')
+    assert reading.place is not None
+    assert reading.place.text == '--nnodes 2 --master_addr "$HEAD"'
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "spelled"),
+    [
+        ("launch.nodes", 4, "--nnodes 4"),
+        ("launch.processes_per_node", 8, "--nproc-per-node 8"),
+        ("batch.micro", 1, None),
+    ],
+)
+def test_how_settings_are_written(setting: str, value: int, spelled: str | None) -> None:
+    assert spell(setting, value) == spelled
+
+
+OPTIONS = ["--nnodes", "--nnodes=$N", "--standalone", "-m", "-mx", "--", "-", "=", "8", "$X", "--master-addr=[::]:"]
+WORDS = st.sampled_from(["torchrun", "python", "torch.distributed.run", "a.py", *OPTIONS])
+
+
+@settings(deadline=None)
+@given(st.lists(WORDS))
+def test_any_order_of_words_is_read_without_an_error(parts: list[str]) -> None:
+    found = words(" ".join(["torchrun", *parts]))
+    assert len(read_launch(found, {}).rest) <= len(found)
+
+
+class TestSwift:
+    def test_the_environment_tells_the_geometry(self) -> None:
+        command = words("megatron sft --tensor_model_parallel_size 8")
+        assert swift.recognise(command)
+        reading = swift.read_launch(command, {"NPROC_PER_NODE": words("8")[0], "NNODES": words("4")[0]})
+        found = claims(reading)
+        assert (found["launch.launcher"], found["launch.nodes"], found["launch.processes_per_node"]) == (
+            "torchrun",
+            4,
+            8,
+        )
+        assert texts(reading.rest) == ["sft", "--tensor_model_parallel_size", "8"]
+
+    def test_without_it_there_is_one_process(self) -> None:
+        assert claims(swift.read_launch(words("swift sft --model x"), {})) == {
+            "launch.launcher": "python",
+            "launch.processes": 1,
+        }
+
+    def test_arguments_in_a_file(self) -> None:
+        reading = swift.read_launch(words("megatron sft moe.yaml"), {})
+        assert [(each.role, each.path.text) for each in reading.files] == [("arguments", "moe.yaml")]
+        assert reading.open == "the arguments stand in moe.yaml"
+
+    @pytest.mark.parametrize("command", ["swift infer --model x", "swift", "megatron export", "torchrun sft"])
+    def test_other_commands_train_nothing(self, command: str) -> None:
+        assert not swift.recognise(words(command))
