@@ -1,0 +1,69 @@
+"""How the files of a run speak: where an absent setting would be written, and in which words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from types import ModuleType
+
+from dtlint.frameworks import Reading
+from dtlint.plan import Dialect, term
+from dtlint.source import Span
+from dtlint.value import Plain
+
+MODULES = {
+    "megatron-arguments": "megatron",
+    "deepspeed-json": "deepspeed",
+    "deepspeed-python": "deepspeed_python",
+    "torchrun": "torchrun",
+    "sbatch": "slurm",
+    "srun": "slurm",
+    "fsdp-python": "fsdp",
+    "ddp-python": "ddp",
+}
+"""Which framework module spells the settings of a layer (`spell`) and knows where they go (`home`, if it can tell)."""
+
+
+def dialect_of(readings: Sequence[Reading], framework: str) -> Dialect:
+    """The dialect of these readings; the first one that knows a setting speaks for it."""
+
+    def home(setting: str) -> Span | None:
+        for reading in readings:
+            if any(_spelled(reading, setting, value, framework) is not None for value in _samples(setting)):
+                return _home(reading, setting)
+        return None
+
+    def spell(setting: str, value: Plain) -> str:
+        for reading in readings:
+            spelled = _spelled(reading, setting, value, framework)
+            if spelled is not None:
+                return spelled
+        return f"{setting} = {str(value).lower() if isinstance(value, bool) else value}"
+
+    return Dialect(home, spell)
+
+
+def _samples(setting: str) -> tuple[Plain, ...]:
+    """Values by which to ask whether a front end writes the setting at all."""
+    found = term(setting)
+    return found.values or {"flag": (True, False), "word": ("x",), "words": (("x",),), "map": ()}.get(
+        found.type, (1, 2)
+    )
+
+
+def _spelled(reading: Reading, setting: str, value: Plain, framework: str) -> str | None:
+    if reading.layer not in MODULES:
+        return None
+    more = (framework,) if reading.layer == "megatron-arguments" and framework else ()
+    found: str | None = _module(reading).spell(setting, value, *more)
+    return found
+
+
+def _home(reading: Reading, setting: str) -> Span | None:
+    find = getattr(_module(reading), "home", None)
+    found: Span | None = find(reading, setting) if find is not None else reading.place
+    return found
+
+
+def _module(reading: Reading) -> ModuleType:
+    return import_module(f"dtlint.frameworks.{MODULES[reading.layer]}")

@@ -1,0 +1,82 @@
+"""What kind of file a path holds, by its name and, where the name does not tell, by its first bytes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from dtlint.runs.tree import SHELL_SUFFIXES
+
+MARKERS: dict[str, tuple[bytes, ...]] = {
+    "shell": (
+        b"torchrun",
+        b"torch.distributed",
+        b"deepspeed",
+        b"srun",
+        b"mpirun",
+        b"accelerate",
+        b"python",
+        b"#SBATCH",
+        b"megatron",
+        b"swift",
+    ),
+    "json": (b"zero_optimization", b"train_micro_batch_size_per_gpu", b"train_batch_size", b'"fp16"', b'"bf16"'),
+    "python": (
+        b"torch.distributed",
+        b"torch.nn.parallel",
+        b"deepspeed",
+        b"init_device_mesh",
+        b"FullyShardedDataParallel",
+        b"fully_shard",
+    ),
+}
+"""A file found in a folder is read only if it holds one of its kind's words; a file that the user names is always
+read.
+"""
+
+
+_IMPORT = r"(?m)^(?:import torch|from torch|import deepspeed|from [\w.]+ import )"
+
+
+def kind_of(file: Path) -> str:
+    """ "shell", "json", "python", or "" for a file that no reader takes."""
+    suffix = file.suffix.lower()
+    if suffix in SHELL_SUFFIXES:
+        return "shell"
+    if suffix in (".json", ".hjson"):
+        return "json"
+    if suffix == ".py":
+        return "python"
+    return _by_content(file) if suffix in ("", ".txt", ".template", ".tmpl") else ""
+
+
+def relevant(file: Path, kind: str) -> bool:
+    """Whether a file found in a folder can matter: a bytes test for the words of its kind."""
+    try:
+        data = file.read_bytes() if file.is_file() and file.stat().st_size < 4_000_000 else b""
+    except OSError:
+        return False
+    return any(marker in data for marker in MARKERS[kind])
+
+
+def _by_content(file: Path) -> str:
+    try:
+        with file.open("rb") as stream:
+            head = stream.read(256)
+    except OSError:
+        return ""
+    first = head.split(b"\n", 1)[0]
+    if first.startswith(b"#!"):
+        return "python" if b"python" in first else "shell" if b"sh" in first else ""
+    return "json" if head.lstrip()[:1] == b"{" else ""
+
+
+def kind_of_text(text: str) -> str:
+    """The kind of text that has no name: JSON by its brace, Python by its imports, else a script."""
+    start = text.lstrip()
+    if start.startswith("{"):
+        return "json"
+    lines = start.splitlines()
+    first = lines[0] if lines else ""
+    is_python = "python" in first if first.startswith("#!") else re.search(_IMPORT, start) is not None
+    return "python" if is_python else "shell"

@@ -1,0 +1,151 @@
+"""Launch commands of a script: what wraps them, the launcher, the program, each read by its front end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from dtlint.frameworks import Claim, NamedFile, Reading
+from dtlint.frameworks.interpreter import program_name, python_program
+from dtlint.languages.traced import Command, Word
+from dtlint.runs.model import Launch
+from dtlint.source import Source
+from dtlint.value import written
+
+LAUNCHERS = frozenset(
+    (
+        "torchrun", "deepspeed", "accelerate", "llamafactory-cli", "axolotl", "swift", "megatron", "xtuner", "composer",
+        "tune", "horovodrun", "colossalai",
+    )
+)  # fmt: skip
+"""Programs that start training processes. Those without a reader of their own are listed, with nothing claimed."""
+
+LAUNCHER_MODULES = frozenset(
+    (
+        "torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch", "axolotl.cli.train",
+        "deepspeed.launcher.runner",
+    )
+)  # fmt: skip
+MOST_LAYERS = 8
+MANAGERS = ("srun", "mpirun")
+ReadFile = Callable[[str], Source | None]
+_NODE_RANK = r"--(node|machine)[-_]rank(=.*)?"
+
+
+class Found(NamedTuple):
+    """A launch with everything that its words say. `program` is the script or module and its arguments."""
+
+    launch: Launch
+    readings: tuple[Reading, ...]
+    program: tuple[Word, ...]
+
+    @property
+    def files(self) -> tuple[NamedFile, ...]:
+        """The files that the words name."""
+        return tuple(file for reading in self.readings for file in reading.files)
+
+
+def find_launch(command: Command, read_file: ReadFile) -> Found | None:
+    """The launch that a command is, or None for a command that starts no training."""
+    outer = [reading for wrapper in command.wrapper for reading in _unwrap(wrapper.argv, ())[0]]
+    readings, words = _unwrap(command.argv, outer)
+    if not words:
+        return None
+    launcher = _launcher_reading(words, command.env, read_file)
+    program = launcher.rest if launcher is not None else _program(words)
+    arguments = _argument_readings(program)
+    managed = any(reading.layer in MANAGERS for reading in readings)
+    if launcher is None and not _is_launch(words, program, arguments, managed):
+        return None
+    started = [launcher] if launcher is not None else [] if managed else [_plain_start(words, program)]
+    environment = _environment_reading(command.env)
+    return Found(
+        Launch(command.place, words, command.env), (*arguments, *started, *readings, *environment), tuple(program)
+    )
+
+
+def rendezvous_key(found: Found) -> tuple[object, ...]:
+    """What is equal for the commands of one run: the line, and every word but the node's own rank."""
+    words = [word.shown for word in found.launch.argv]
+    kept = tuple(word for index, word in enumerate(words) if not _names_rank(words, index))
+    return found.launch.place.source.path, found.launch.place.line, kept
+
+
+def _names_rank(words: Sequence[str], index: int) -> bool:
+    before = words[index - 1] if index else ""
+    return bool(re.fullmatch(_NODE_RANK, words[index]) or (re.fullmatch(_NODE_RANK, before) and "=" not in before))
+
+
+def _unwrap(words: tuple[Word, ...], outer: Sequence[Reading]) -> tuple[list[Reading], tuple[Word, ...]]:
+    """Strip srun, mpirun, env, nohup ... off the words; their readings come innermost first."""
+    from dtlint.frameworks.wrappers import unwrap
+
+    readings = list(outer)
+    for _ in range(MOST_LAYERS):
+        reading, rest = unwrap(words)
+        if len(rest) == len(words):
+            break
+        words = rest
+        if reading is not None:
+            readings.insert(0, reading)
+    return readings, words
+
+
+def _launcher_reading(words: tuple[Word, ...], env: Mapping[str, Word], read_file: ReadFile) -> Reading | None:
+    from dtlint.frameworks import torchrun
+
+    if torchrun.recognise(words):
+        return torchrun.read_launch(words, env)
+    from dtlint.frameworks import deepspeed_launcher, swift
+
+    if deepspeed_launcher.recognise(words):
+        return deepspeed_launcher.read_launch(words, read_file, env)
+    if swift.recognise(words):
+        return swift.read_launch(words, env)
+    return None
+
+
+def _argument_readings(program: Sequence[Word]) -> list[Reading]:
+    from dtlint.frameworks import megatron
+    from dtlint.frameworks import program as programs
+
+    if not program:
+        return []
+    arguments = tuple(program[1:])
+    read = [megatron.read_arguments(arguments, program[0].place)] if megatron.recognise(arguments) else []
+    return [*read, programs.read(program)]
+
+
+def _program(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """The script and its arguments of `python [-u] train.py ...`; () where the words start no Python program."""
+    found = python_program(words)
+    return found.words if found is not None else ()
+
+
+def _is_launch(words: Sequence[Word], program: Sequence[Word], arguments: Sequence[Reading], managed: bool) -> bool:
+    if program_name(words[0]) in LAUNCHERS and len(words) > 1:
+        return True
+    if program and (program[0].text or "") in LAUNCHER_MODULES:
+        return True
+    if any(reading.framework or _names_config(reading) for reading in arguments):
+        return True
+    return managed and bool(program) and (program[0].text or "").endswith(".py")
+
+
+def _names_config(reading: Reading) -> bool:
+    return any(file.role == "deepspeed" for file in reading.files)
+
+
+def _plain_start(words: Sequence[Word], program: Sequence[Word]) -> Reading:
+    """A program that no launcher starts; how many processes it becomes is its own affair."""
+    if not program or (program[0].text or "") in LAUNCHER_MODULES:
+        return Reading("program")
+    return Reading("python", words[0].place, (Claim("launch.launcher", written("python", words[0].place)),))
+
+
+def _environment_reading(env: Mapping[str, Word]) -> list[Reading]:
+    from dtlint.frameworks import environment
+
+    reading = environment.read(env)
+    return [reading] if reading.claims else []

@@ -1,0 +1,75 @@
+"""What reading yields: launches, runs, and what could not be read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from dtlint.frameworks import Reading
+from dtlint.languages.traced import Word
+from dtlint.plan import Plan
+from dtlint.source import Source, Span
+from dtlint.value import Value
+
+
+class Options(NamedTuple):
+    """What the user adds to the files: settings (override them), the cluster of dtlint.toml (fills gaps), the
+    script's caller.
+    """
+
+    settings: Mapping[str, Value] = {}
+    cluster: Mapping[str, Value] = {}
+    arguments: Mapping[str, str] = {}
+    environment: Mapping[str, str] = {}
+
+
+class Launch(NamedTuple):
+    """One command that starts training processes: its words from the launcher on, and what its environment adds."""
+
+    place: Span
+    argv: tuple[Word, ...]
+    env: Mapping[str, Word]
+
+
+class Run(NamedTuple):
+    """One plan and the files that it was read from. `launch` is None for a config that nothing launches.
+
+    `branch` is the condition under which a forked plan holds; `assumptions` are sentences on how the files were joined.
+    """
+
+    launch: Launch | None
+    role: str
+    branch: str | None
+    sources: tuple[Source, ...]
+    readings: tuple[Reading, ...]
+    plan: Plan
+    assumptions: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The paths of the files that the plan was read from, the launch's first."""
+        return tuple(
+            dict.fromkeys(source.path for source in self.sources if source.file is not None or source.path[:1] == "<")
+        )
+
+
+class FileProblem(NamedTuple):
+    """Something wrong with a file itself. `span` is None when it has no text (missing, binary)."""
+
+    path: str
+    span: Span | None
+    message: str
+    fatal: bool = True
+    loader: str = ""
+
+
+class RunSet(NamedTuple):
+    """Everything that was read: the runs, what could not be read, the sources in order, and the focus (paths that
+    findings may lie in).
+    """
+
+    runs: tuple[Run, ...]
+    problems: tuple[FileProblem, ...]
+    sources: tuple[Source, ...]
+    focus: frozenset[str]
+    remarks: tuple[str, ...] = ()

@@ -1,0 +1,49 @@
+"""The Python side of a run: the script that a launch names, and the modules of the tree that it imports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dtlint.frameworks import Reading
+from dtlint.languages.python import command_line, follow, marker
+from dtlint.languages.python.program import Program
+from dtlint.languages.traced import Word
+from dtlint.runs.tree import Tree
+from dtlint.source import Source, Unreadable
+
+
+def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) -> list[tuple[Source, Reading]]:
+    """What the script and what it imports from the tree say about the plan, each with the file that it is from.
+
+    `words` are the script's arguments as the launch passes them, None without a launch.
+    """
+    from dtlint.frameworks import ddp, deepspeed_python, fsdp, pytorch
+
+    if not marker(entry.text.encode("utf-8", errors="replace")):
+        return [(entry, Reading("program"))]
+    program = _with_words(follow(entry, _finder(entry, tree)), words)
+    readings = [reader.read(program) for reader in (deepspeed_python, fsdp, ddp, pytorch)]
+    return [(reading.place.source if reading.place is not None else entry, reading) for reading in readings]
+
+
+def _with_words(program: Program, words: tuple[Word, ...] | None) -> Program:
+    return program if words is None else program._replace(given=command_line(program, words))
+
+
+def _finder(entry: Source, tree: Tree) -> Callable[[str], Source | None]:
+    """Finds modules from the script's folder and the folders above it."""
+    folder = entry.file.parent if entry.file is not None else tree.current
+
+    def find(name: str) -> Source | None:
+        path = name.replace(".", "/")
+        for candidate in (f"{path}.py", f"{path}/__init__.py"):
+            file = tree.find(candidate, folder)
+            if file is None:
+                continue
+            try:
+                return tree.source(file)
+            except Unreadable:
+                return None
+        return None
+
+    return find

@@ -1,0 +1,108 @@
+"""The reading of one invocation: paths -> sources -> launches -> the files they name -> runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from dtlint.runs.join import Joiner
+from dtlint.runs.kinds import kind_of, kind_of_text, relevant
+from dtlint.runs.model import FileProblem, Options, RunSet
+from dtlint.runs.tree import MOST_SEARCHED, Tree, root_of, walk
+from dtlint.source import Source, Unreadable
+
+NOT_SCRIPTS = frozenset((".yaml", ".yml", ".toml", ".md", ".txt", ".lock", ".cfg", ".ini", ".ipynb", ".csv"))
+"""Suffixes of files that no reader takes yet; any other file that the user names is read as a script."""
+
+
+def read_runs(paths: Sequence[Path], options: Options, stdin: str | None = None) -> RunSet:
+    """Every run that the paths hold, or take part in. A folder stands for the relevant files below it, `-` for
+    `stdin`.
+    """
+    named = [path for path in paths if str(path) != "-"]
+    tree = Tree(root_of(named).resolve(), Path.cwd())
+    joiner = Joiner(tree, options)
+    files, problems = _expand(named, tree)
+    if stdin is not None:
+        _read_text(joiner, Source("<stdin>", stdin), kind_of_text(stdin), tree.current)
+    for file, kind in files:
+        _read_file(joiner, file, kind, tree, problems)
+    focus = frozenset([tree.shown(file) for file, _ in files] + (["<stdin>"] if stdin is not None else []))
+    if joiner.wants_launches():
+        _search_launches(joiner, tree, {file for file, _ in files})
+    return joiner.finish(tuple(problems), focus)
+
+
+def read_command_line(words: Sequence[str], options: Options) -> RunSet:
+    """The run that a command would start, with the files that it names (`dtlint check -- torchrun ...`)."""
+    from dtlint.languages.shell import command_of
+
+    tree = Tree(root_of([Path.cwd()]).resolve(), Path.cwd())
+    joiner = Joiner(tree, options)
+    joiner.add_commands(command_of(words), tree.current)
+    return joiner.finish((), None)
+
+
+def _expand(paths: Iterable[Path], tree: Tree) -> tuple[list[tuple[Path, str]], list[FileProblem]]:
+    """The files to read with their kinds, each once; a named path that cannot be read is a problem."""
+    files: dict[Path, str] = {}
+    problems: list[FileProblem] = []
+    for path in paths:
+        if path.is_dir():
+            found = ((file, kind_of(file)) for file in walk(path.resolve()))
+            files.update({file: kind for file, kind in found if kind and relevant(file, kind) and file not in files})
+        elif kind := _named_kind(path):
+            files.setdefault(path.resolve(), kind)
+        elif not path.exists():
+            problems.append(FileProblem(tree.shown(path.absolute()), None, "no such file"))
+    return list(files.items()), problems
+
+
+def _named_kind(path: Path) -> str:
+    """The kind of a file that the user names; text without a tell-tale name is read as a script."""
+    if not path.exists():
+        return ""
+    known = kind_of(path)
+    return known or ("" if path.suffix.lower() in NOT_SCRIPTS else "shell")
+
+
+def _read_file(joiner: Joiner, file: Path, kind: str, tree: Tree, problems: list[FileProblem]) -> None:
+    try:
+        source = tree.source(file)
+    except Unreadable as unreadable:
+        problems.append(FileProblem(unreadable.path, None, unreadable.reason))
+        return
+    _read_text(joiner, source, kind, file.parent)
+
+
+def _read_text(joiner: Joiner, source: Source, kind: str, folder: Path) -> None:
+    if kind == "shell":
+        joiner.add_script(source, folder)
+    elif kind == "json":
+        joiner.add_config(source)
+    elif kind == "python":
+        joiner.add_program(source)
+
+
+def _search_launches(joiner: Joiner, tree: Tree, seen: set[Path]) -> None:
+    """Scripts of the tree that name a focused file which no focused launch names."""
+    names = [name.encode() for name in joiner.unnamed()]
+    for count, file in enumerate(walk(tree.root)):
+        if count >= MOST_SEARCHED:
+            wanted = ", ".join(joiner.unnamed())
+            joiner.remark(f"only the first {MOST_SEARCHED:,} files were searched for launches that name {wanted}")
+            return
+        if file in seen or kind_of(file) != "shell" or not _mentions(file, names):
+            continue
+        try:
+            joiner.add_companion(tree.source(file), file.parent)
+        except Unreadable:
+            continue
+
+
+def _mentions(file: Path, names: Sequence[bytes]) -> bool:
+    try:
+        data = file.read_bytes() if file.stat().st_size < 1_000_000 else b""
+    except OSError:
+        return False
+    return any(name in data for name in names)

@@ -1,0 +1,53 @@
+"""Whether a launch trains: programs that evaluate, generate, serve or convert have no plan that rules could judge."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import PurePosixPath
+
+from dtlint.languages.traced import Word
+
+PROGRAMS = frozenset(
+    (
+        "eval", "evaluate", "evaluation", "infer", "inference", "generate", "generation", "generator", "convert",
+        "converter", "export", "preprocess", "tokenize", "serve", "server", "predict", "merge", "zeroshot", "prompt",
+        "test", "benchmark", "checkpoint", "download",
+    )
+)  # fmt: skip
+"""Words in a program's name that say what else it does; `train` beside them wins (`train_eval.py`)."""
+
+FLAGS = frozenset(
+    (
+        "--skip-train", "--eval-only", "--eval_only", "--do_eval_only", "--out-seq-length", "--sample-input-file",
+        "--sample-output-file", "--genfile", "--max-tokens-to-oom", "--inference-max-seq-length",
+        "--inference-max-requests", "--prompt-file", "--sample-prompt-file",
+    )
+)  # fmt: skip
+"""Flags of programs that load a model to run it."""
+
+TASKS = frozenset(
+    ("LAMBADA", "WIKITEXT103", "MSDP-PROMPT", "MSDP-EVAL-F1", "ICT-ZEROSHOT-NQ", "RETRIEVER-EVAL", "RET-EVAL-NQ")
+)
+"""Values of Megatron's --task that only evaluate (tasks/main.py)."""
+
+
+TRAINING = r"\bbackward\b|\boptim\.|\boptimizer\b|Optimizer|Trainer|\.fit\(|train\(|\.step\(|import \*"
+"""What a Python program that trains has at least one of, be it in what it calls of another module."""
+
+
+def role_of(program: Sequence[Word], text: str = "") -> str:
+    """ "train", or "other" for a program whose name, arguments or text say that it does something else."""
+    if not program:
+        return "train"
+    if text and not re.search(TRAINING, text):
+        return "other"
+    name = PurePosixPath(program[0].shown).name.removesuffix(".py").lower()
+    if "train" not in name and not PROGRAMS.isdisjoint(name.replace("-", "_").replace(".", "_").split("_")):
+        return "other"
+    words = [word.text for word in program[1:]]
+    only_evaluates = any(flag in FLAGS for flag in words) or any(
+        flag == "--task" and value in TASKS for flag, value in pairwise(words)
+    )
+    return "other" if only_evaluates else "train"

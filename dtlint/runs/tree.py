@@ -1,0 +1,106 @@
+"""The files that may be read: inside the root only, each read once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from dtlint.source import Source, read_source
+
+SKIPPED = frozenset(
+    (
+        ".git",
+        ".hg",
+        ".svn",
+        "node_modules",
+        "__pycache__",
+        ".venv",
+        "venv",
+        ".tox",
+        ".mypy_cache",
+        ".ruff_cache",
+        "site-packages",
+    )
+)
+"""Folders that hold no training config of this repository."""
+
+MOST_FILES = 20_000
+MOST_SEARCHED = 5_000
+SHELL_SUFFIXES = frozenset((".sh", ".bash", ".slurm", ".sbatch", ".slrm", ".sub", ".job", ".pbs"))
+
+
+class Tree:
+    """File access for one invocation: `root` bounds what is read, `current` is what printed paths are relative to."""
+
+    __slots__ = ("_names", "_sources", "current", "root")
+
+    def __init__(self, root: Path, current: Path) -> None:
+        self.root = root
+        self.current = current
+        self._sources: dict[Path, Source] = {}
+        self._names: dict[Path, str] = {}
+
+    def shown(self, file: Path) -> str:
+        """The path that reports print: relative to the current folder where that is shorter than a climb out of it."""
+        found = self._names.get(file)
+        if found is None:
+            relative = os.path.relpath(file, self.current)
+            found = self._names[file] = Path(relative if not relative.startswith("../..") else file).as_posix()
+        return found
+
+    def source(self, file: Path) -> Source:
+        """The file's text; Unreadable when it has none."""
+        found = self._sources.get(file)
+        if found is None:
+            found = self._sources[file] = read_source(file, self.shown(file))
+        return found
+
+    def find(self, text: str, folder: Path) -> Path | None:
+        """The file that `text` names: tried from `folder`, the current folder, and every folder above `folder` up to
+        the root.
+        """
+        if not text or "\0" in text or len(text) > 4096:
+            return None
+        for base in self._bases(folder):
+            file = Path(os.path.normpath(base / text))
+            if self.inside(file) and file.is_file():
+                return file
+        return None
+
+    def inside(self, file: Path) -> bool:
+        """Whether the file lies under the root, links resolved."""
+        try:
+            return file.resolve().is_relative_to(self.root)
+        except (OSError, RuntimeError):
+            return False
+
+    def _bases(self, folder: Path) -> Iterator[Path]:
+        yield folder
+        yield self.current
+        for parent in folder.parents:
+            if not parent.is_relative_to(self.root):
+                return
+            yield parent
+
+
+def root_of(paths: Sequence[Path]) -> Path:
+    """The enclosing git work tree of the first path, else its folder."""
+    first = paths[0].resolve() if paths else Path.cwd()
+    folder = first if first.is_dir() else first.parent
+    for candidate in (folder, *folder.parents):
+        if (candidate / ".git").exists():
+            return candidate
+    return folder
+
+
+def walk(folder: Path) -> Iterator[Path]:
+    """Regular files below `folder` in order of their names; links to folders are not followed, at most MOST_FILES."""
+    count = 0
+    for base, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name not in SKIPPED)
+        for name in sorted(names):
+            count += 1
+            if count > MOST_FILES:
+                return
+            yield Path(base, name)
