@@ -1,0 +1,149 @@
+"""From a plan to whole jobs: what a plan leaves open is completed with the bounds of the vocabulary."""
+
+from __future__ import annotations
+
+from functools import cache
+from math import sqrt
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from dtlint.cost.assemble import Values, assemble, family_of, model_ways, precision_of, style_of
+from dtlint.cost.figures import Job
+from dtlint.plan.vocabulary import Term, term
+from dtlint.value import Plain, Unknown, Value
+
+if TYPE_CHECKING:
+    from dtlint.plan import Plan
+
+__all__ = ["BOUNDS", "Bound", "Completed", "Job", "complete", "family_of", "precision_of", "style_of"]
+
+Bound = Literal["optimistic", "typical", "pessimistic"]
+BOUNDS: tuple[Bound, ...] = ("optimistic", "typical", "pessimistic")
+
+
+class Completed(NamedTuple):
+    """The jobs of the three completions (one and the same where nothing was open), what was completed, and what would
+    narrow the interval."""
+
+    optimistic: Job
+    typical: Job
+    pessimistic: Job
+    assumed: tuple[str, ...]
+
+
+NAMES = (
+    "framework", "cluster.gpus_per_node", "cluster.gpu", "cluster.gpu_memory_gib", "cluster.nvlink_domain",
+    "cluster.intranode_gb_per_s", "cluster.internode_gbit_per_s", "model.name", "model.architecture", "model.layers",
+    "model.hidden", "model.ffn", "model.heads", "model.kv_heads", "model.head_dim", "model.vocab", "model.experts",
+    "model.experts_per_token", "model.expert_ffn", "model.shared_expert_ffn", "model.moe_layers",
+    "model.latent_attention", "model.gated_mlp", "model.tied_embeddings", "model.lora_rank",
+    "model.trainable_parameters", "data.sequence_length", "parallel.world_size", "parallel.data", "parallel.tensor",
+    "parallel.pipeline", "parallel.virtual_pipeline", "parallel.context", "parallel.ulysses", "parallel.expert",
+    "parallel.expert_tensor", "parallel.sequence", "parallel.order", "parallel.stage_layers", "sharding.stage",
+    "sharding.group", "sharding.reshard_after_forward", "sharding.units", "sharding.offload_optimizer",
+    "sharding.offload_parameters", "batch.micro", "batch.global", "batch.accumulation", "schedule.kind",
+    "schedule.microbatches", "precision.compute", "precision.gradients", "precision.reduce", "precision.master",
+    "optimizer.name", "optimizer.state_dtype", "checkpointing.activations", "checkpointing.layers",
+    "overlap.gradients", "overlap.parameters", "overlap.tensor", "overlap.pipeline", "communication.bucket_bytes",
+    "communication.moe_dispatcher", "attention.flash",
+)  # fmt: skip
+
+_RECIPE = frozenset((
+    "sharding.reshard_after_forward", "sharding.units", "overlap.gradients", "overlap.parameters", "overlap.tensor",
+    "overlap.pipeline", "communication.moe_dispatcher", "attention.flash", "checkpointing.activations",
+))  # fmt: skip
+"""Settings that recipes on top of a framework choose: its defaults hold for a launch that was read, not for a plan
+told by hand."""
+
+_ESSENTIAL = ("parallel.world_size", "model.layers", "model.hidden")
+_LARGEST_WORLD = 10**6
+
+
+def complete(plan: Plan) -> Completed | Unknown:
+    """The plan with every gap filled three ways; Unknown names the first setting that has no bounds and is needed."""
+    known, open_names = _read(plan)
+    missing = next((name for name in _ESSENTIAL if known.get(name) is None), None)
+    if missing is not None:
+        found = plan.get(missing)
+        return found if isinstance(found, Unknown) else Unknown(f"no file tells {missing}", f"--set {missing}=...")
+    jobs = [_job(plan, known, open_names, bound) for bound in (BOUNDS if open_names else BOUNDS[:1])]
+    for job in jobs:
+        if isinstance(job, Unknown):
+            return job
+    whole = [job for job in jobs if isinstance(job, Job)]
+    assumed = tuple(
+        name for name in open_names if term(name).bounded and term(name).optimistic != term(name).pessimistic
+    )
+    return Completed(whole[0], whole[len(whole) // 2], whole[-1], assumed)
+
+
+def _read(plan: Plan) -> tuple[dict[str, Plain], list[str]]:
+    """What the plan tells, and the names of the settings with bounds that it does not tell or only assumes."""
+    known: dict[str, Plain] = {}
+    open_names = []
+    get, by_hand = plan.get, told_by_hand(plan)
+    for name in NAMES:
+        found = get(name)
+        if isinstance(found, Value) and not (by_hand and name in _RECIPE and found.origin.kind == "default"):
+            known[name] = found.value
+            if found.origin.kind == "assumed" and _spreads(name):
+                open_names.append(name)
+        elif _is_bounded(name):
+            open_names.append(name)
+    return known, open_names
+
+
+def told_by_hand(plan: Plan) -> bool:
+    """Whether no file stands behind the plan."""
+    return not any(isinstance(found, Value) and found.origin.kind == "written" for found in plan.settings.values())
+
+
+@cache
+def _is_bounded(name: str) -> bool:
+    return term(name).bounded
+
+
+@cache
+def _spreads(name: str) -> bool:
+    return term(name).bounded and term(name).optimistic != term(name).pessimistic
+
+
+def _job(plan: Plan, known: Values, open_names: list[str], bound: Bound) -> Job | Unknown:
+    values = dict(known)
+    for name in open_names:
+        if bound != "typical" or name not in known:
+            values[name] = _completion(name, bound)
+    contradiction = _contradiction(values)
+    return contradiction or assemble(values, known)
+
+
+@cache
+def _completion(name: str, bound: Bound) -> Plain:
+    return bound_of(term(name), bound)
+
+
+def bound_of(found: Term, bound: Bound) -> Plain:
+    """The vocabulary's value for a completion; the middle is the typical value, else the geometric mean of two
+    numbers, else the optimistic one."""
+    if bound != "typical":
+        return found.optimistic if bound == "optimistic" else found.pessimistic
+    if found.typical is not None:
+        return found.typical
+    low, high = found.optimistic, found.pessimistic
+    if found.type in ("integer", "number") and isinstance(low, (int, float)) and isinstance(high, (int, float)):
+        middle = sqrt(float(low) * float(high))
+        return round(middle) if found.type == "integer" else middle
+    return found.optimistic
+
+
+def _contradiction(values: Values) -> Unknown | None:
+    world = int(str(values["parallel.world_size"]))
+    if world > _LARGEST_WORLD:
+        return Unknown(f"parallel.world_size {world} is more than any machine has", "--set parallel.world_size=N")
+    ways = model_ways(values)
+    data = values.get("parallel.data")
+    if world % ways or (isinstance(data, int) and data * ways != world):
+        shown = f"parallel.data {data} x " if isinstance(data, int) else ""
+        return Unknown(
+            f"{shown}TP x PP x CP = {ways} does not make up parallel.world_size {world}", "--set parallel.data=N"
+        )
+    return None
