@@ -1,0 +1,100 @@
+"""Facts about where groups of ranks lie on the machines."""
+
+from __future__ import annotations
+
+from dtlint.cost.communication import nodes_spanned
+from dtlint.facts.registry import DEGREES, FactValue, first_unknown, missing, number_of, register
+from dtlint.plan import Plan
+from dtlint.plan.derive import model_parallel_size
+from dtlint.plan.derive import smallest_world as smallest_world_of
+
+
+@register(
+    "topology.smallest_world",
+    "number",
+    "ranks",
+    ("parallel.tensor", "parallel.pipeline", "parallel.context", "parallel.expert"),
+    "megatron-parallel-state",
+)
+def smallest_world(plan: Plan) -> FactValue:
+    """The fewest processes that the degrees allow: PP x lcm(TP x CP, EP x ETP)."""
+    missing = first_unknown(plan, "parallel.tensor", "parallel.pipeline", "parallel.context")
+    return missing or smallest_world_of(plan)
+
+
+@register("topology.written_product", "number", "ranks", DEGREES, "torchtitan parallel_dims.py")
+def written_product(plan: Plan) -> FactValue:
+    """The product of all degrees where the data-parallel size is written too, else the number of processes."""
+    data = plan.stated("parallel.data")
+    if data is None or not isinstance(data.value, int) or data.origin.kind == "derived":
+        world = plan.get("launch.processes")
+        return number_of(world)
+    return data.value * model_parallel_size(plan)
+
+
+@register(
+    "topology.tensor_nodes",
+    "number",
+    "NVLink domains",
+    ("parallel.tensor", "cluster.nvlink_domain", "parallel.world_size"),
+    "megatron-parallel-state",
+)
+def tensor_nodes(plan: Plan) -> FactValue:
+    """How many NVLink domains the widest tensor-parallel group spans."""
+    return _spanned(plan, 1, "parallel.tensor")
+
+
+@register(
+    "topology.data_nodes", "number", "NVLink domains", (*DEGREES, "cluster.nvlink_domain"), "megatron-parallel-state"
+)
+def data_nodes(plan: Plan) -> FactValue:
+    """How many NVLink domains a data-parallel group spans."""
+    missing = first_unknown(plan, *DEGREES)
+    if missing is not None:
+        return missing
+    stride = (plan.integer("parallel.tensor") or 1) * (plan.integer("parallel.context") or 1)
+    return _spanned(plan, stride, "parallel.data")
+
+
+@register(
+    "topology.widest_tensor", "number", "ranks", ("parallel.tensor", "cluster.nvlink_domain", "model.heads"), "seed"
+)
+def widest_tensor(plan: Plan) -> FactValue:
+    """The widest TP that stays in one NVLink domain and divides it, the attention heads and the world."""
+    domain, world = plan.integer("cluster.nvlink_domain"), plan.integer("parallel.world_size")
+    if domain is None or world is None:
+        return missing(plan, "cluster.nvlink_domain", "parallel.world_size")
+    heads = plan.integer("model.heads") or 0
+    other = model_parallel_size(plan) // (plan.integer("parallel.tensor") or 1)
+    fits = [width for width in range(1, min(domain, world) + 1) if domain % width == 0 and world % (width * other) == 0]
+    return max((width for width in fits if heads % width == 0), default=1)
+
+
+@register(
+    "topology.link_ratio",
+    "number",
+    "",
+    ("cluster.intranode_gb_per_s", "cluster.internode_gbit_per_s", "cluster.gpus_per_node"),
+    "seed",
+)
+def link_ratio(plan: Plan) -> FactValue:
+    """How many times faster a GPU reaches its node's GPUs than other nodes.
+
+    Both in one direction, the node's network shared by its GPUs.
+    """
+    inside, outside, gpus = (
+        plan.number(name)
+        for name in ("cluster.intranode_gb_per_s", "cluster.internode_gbit_per_s", "cluster.gpus_per_node")
+    )
+    if inside is None or not outside or gpus is None:
+        return missing(plan, "cluster.intranode_gb_per_s", "cluster.internode_gbit_per_s", "cluster.gpus_per_node")
+    return inside / (outside / 8 / gpus)
+
+
+def _spanned(plan: Plan, stride: int, axis: str) -> FactValue:
+    size, domain, world = plan.integer(axis), plan.integer("cluster.nvlink_domain"), plan.integer("parallel.world_size")
+    if size == 1:
+        return 1
+    if size is None or domain is None or world is None:
+        return missing(plan, axis, "cluster.nvlink_domain", "parallel.world_size")
+    return nodes_spanned(stride, size, domain, world)
