@@ -1,0 +1,1 @@
+"""The rulebook: reads rules/, evaluates them on plans, prices what they find."""

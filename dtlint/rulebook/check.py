@@ -1,0 +1,174 @@
+"""Checks runs against rules: which mistakes the plans make and what they cost, and which rules could not be decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, cast
+
+from dtlint.config import Config
+from dtlint.plan import Plan
+from dtlint.rulebook.confidence import confidence
+from dtlint.rulebook.evidence import evidence
+from dtlint.rulebook.finding import Finding, Summary, Undecided
+from dtlint.rulebook.hits import Hit, by_cause, on_runs, on_tree, tree_of, undecided
+from dtlint.rulebook.ignores import COLLECTIONS, Ignore, collections_of, hiding, ignores_in, left_out
+from dtlint.rulebook.price import Priced, Watch, priced_proposals, remedies_of
+from dtlint.rulebook.ready import ReadyRule
+from dtlint.rulebook.rule import SEVERITIES, Rule, Severity
+from dtlint.rulebook.summary import summary_of
+from dtlint.rulebook.toll import cost_of
+from dtlint.runs.model import Run, RunSet
+
+MOST_PRICED = 100
+"""Findings that are priced and get remedies in one check: each takes some milliseconds."""
+
+
+class Report(NamedTuple):
+    """What `dtlint check` says: findings in the order of files and lines, rules that could not be decided, the plan
+    remedied, and the runs that the indexes speak of. `rules` are all rules that were in force; `remarks` say how the
+    files were read.
+    """
+
+    findings: tuple[Finding, ...]
+    undecided: tuple[Undecided, ...]
+    summary: Summary | None
+    runs: tuple[Run, ...]
+    rules: tuple[Rule, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+
+class Sighting(NamedTuple):
+    """A finding not yet priced, and the hit that it speaks of."""
+
+    finding: Finding
+    hit: Hit
+
+
+def select(rules: Iterable[Rule], config: Config) -> tuple[Rule, ...]:
+    """The rules in force: those that the config selects, by name, id or beginning of an id (all if it selects none),
+    but for those that it ignores or turns off.
+    """
+    return tuple(
+        rule
+        for rule in rules
+        if (not config.select or names_rule(config.select, rule))
+        and not names_rule(config.ignore, rule)
+        and _stated_severity(rule, config) != "off"
+    )
+
+
+def names_rule(words: Iterable[str], rule: Rule) -> bool:
+    """Whether one of `words` means the rule: its name, its id, or the beginning of its id (DT1)."""
+    return any(word == rule.name or rule.id.lower().startswith(word.lower()) for word in words if word)
+
+
+def check(runs: RunSet, rules: Sequence[Rule], config: Config) -> Report:
+    """Everything that the rules find in the runs and the tree: merged by cause, ignores applied, within the focus,
+    priced.
+    """
+    in_force = select(rules, config)
+    ready = [ReadyRule(rule, config.limits) for rule in in_force]
+    about_ignores = [rule for rule in ready if rule.rule.each and rule.rule.each.collection in COLLECTIONS]
+    others = [rule for rule in ready if rule not in about_ignores]
+    marks = [*on_runs(runs, others), *on_tree(runs, tree_of(runs), others)]
+    hits = [mark for mark in marks if isinstance(mark, Hit)]
+    open_rules = undecided(marks)
+    sightings, unused, ignores = _without_ignored(_sighted(hits, config), runs)
+    decided = {rule.name for rule in in_force} - {entry.rule for entry in open_rules}
+    comments = Plan({}, collections_of(ignores, unused, rules, decided))
+    on_comments = [mark for mark in on_tree(runs, comments, about_ignores) if isinstance(mark, Hit)]
+    seen = [each for each in (*sightings, *_sighted(on_comments, config)) if _shows(each.finding, runs, config)]
+    findings, summary = _priced(seen, hits, others, runs)
+    return Report(_in_order(findings), open_rules, summary, runs.runs, in_force, (*runs.remarks, *_flood(len(seen))))
+
+
+def _flood(count: int) -> Iterator[str]:
+    if count > MOST_PRICED:
+        yield f"{count - MOST_PRICED} findings beyond {MOST_PRICED} are not priced"
+
+
+def _sighted(hits: Iterable[Hit], config: Config) -> list[Sighting]:
+    return [_sighting(group, config) for group in by_cause(hits)]
+
+
+def _sighting(group: Sequence[Hit], config: Config) -> Sighting:
+    """The worst of the hits that belong together, as a finding of all of them."""
+    hit = min(group, key=lambda each: _WORST_FIRST.index(SEVERITIES[each.verdict.outcome]))
+    rule = hit.ready.rule
+    finding = Finding(
+        rule.name,
+        rule.id,
+        _severity(hit, config),
+        hit.verdict.outcome,
+        "high",
+        hit.ready.sentence(hit.verdict.say or rule.say, hit.scope),
+        hit.anchor.span,
+        evidence(hit.scope, rule, hit.anchor),
+        runs=tuple(dict.fromkeys(each.run for each in group if each.run is not None)),
+    )
+    return Sighting(finding, hit)
+
+
+def _without_ignored(
+    sightings: Iterable[Sighting], runs: RunSet
+) -> tuple[list[Sighting], list[Ignore], Sequence[Ignore]]:
+    """What no ignore hides, the ignores that hide nothing, and all ignores."""
+    ignores = ignores_in(runs.sources)
+    kept: list[Sighting] = []
+    used: set[Ignore] = set()
+    for sighting in sightings:
+        hidden_by = hiding(ignores, sighting.finding) if sighting.hit.ready.rule.ignorable else []
+        used.update(hidden_by)
+        if not hidden_by:
+            kept.append(sighting)
+    return kept, [ignore for ignore in ignores if ignore not in used], ignores
+
+
+def _shows(finding: Finding, runs: RunSet, config: Config) -> bool:
+    places = (finding.span, *(related.span for related in finding.related))
+    in_focus = not runs.focus or any(place.path in runs.focus for place in places)
+    return in_focus and not left_out(finding, config)
+
+
+def _priced(
+    sightings: Sequence[Sighting], hits: Sequence[Hit], rules: Sequence[ReadyRule], runs: RunSet
+) -> tuple[list[Finding], Summary | None]:
+    """The findings with what they cost and what helps, MOST_PRICED of them; and the summary of the first run in which
+    something gains.
+    """
+    watched = [rule for rule in rules if rule.rule.scope == "plan" and rule.rule.each is None]
+    findings: list[Finding] = []
+    proposed: dict[int, list[Priced]] = {}
+    for finding, hit in sightings[:MOST_PRICED]:
+        priced = [] if hit.run is None else priced_proposals(hit.ready, hit.scope)
+        watch = Watch(watched, frozenset(each.ready.rule.name for each in hits if each.run == hit.run))
+        findings.append(finding if hit.run is None else _with_price(finding, hit, priced, watch))
+        if hit.run is not None and any(remedy.saves.share_of_step for remedy in findings[-1].remedies):
+            proposed.setdefault(hit.run, []).extend(priced)
+    findings.extend(sighting.finding._replace(confidence="medium") for sighting in sightings[MOST_PRICED:])
+    run = min(proposed, default=None)
+    return findings, None if run is None else summary_of(runs.runs[run].plan, watched, proposed[run])
+
+
+def _with_price(finding: Finding, hit: Hit, priced: Sequence[Priced], watch: Watch) -> Finding:
+    return finding._replace(
+        confidence=confidence(hit.ready, hit.scope),
+        cost=cost_of(hit.ready, hit.verdict, hit.scope),
+        remedies=remedies_of(hit.ready, hit.verdict, hit.scope, priced, watch),
+    )
+
+
+_WORST_FIRST: tuple[Severity, ...] = ("error", "warning", "note")
+
+
+def _severity(hit: Hit, config: Config) -> Severity:
+    stated = _stated_severity(hit.ready.rule, config)
+    return cast("Severity", stated) if stated else SEVERITIES[hit.verdict.outcome]
+
+
+def _stated_severity(rule: Rule, config: Config) -> str:
+    return config.severities.get(rule.name) or config.severities.get(rule.id) or ""
+
+
+def _in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    return tuple(sorted(findings, key=lambda finding: (finding.span.path, finding.span.start, finding.id)))

@@ -1,0 +1,129 @@
+"""What a rule proposes to change on a plan, as whole other plans, and the edits of the files that bring the change
+about.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, cast
+
+from dtlint.interval import Interval
+from dtlint.plan import Infeasible, Misfit, Plan
+from dtlint.plan.vocabulary import fit, term
+from dtlint.rulebook.operands import Operand, shown
+from dtlint.rulebook.ready import ReadyRule
+from dtlint.rulebook.rule import Cure
+from dtlint.rulebook.scope import Scope
+from dtlint.source import Edit, Span
+from dtlint.value import Plain, Unknown, Value
+
+_PLAIN_WORD = re.compile(r"[\w.+-]+", re.ASCII)
+
+
+class Proposal(NamedTuple):
+    """A change: the cure that proposes it, every setting that changes (those that must follow too), what to write,
+    and the plan then (None for a change that no setting expresses).
+    """
+
+    cure: Cure
+    set: Mapping[str, Plain]
+    text: str
+    plan: Plan | None
+
+
+def proposals(ready: ReadyRule, scope: Scope) -> Iterator[Proposal]:
+    """The cures of a rule that can be carried out on the plan: their condition holds, their values are known, the
+    plan is feasible.
+    """
+    for cure in ready.rule.cures:
+        if cure.when and ready.truth(cure.when, scope) is not True:
+            continue
+        found = _change(ready, cure, scope) if cure.set else Proposal(cure, {}, _text(ready, cure, {}, scope), None)
+        if found is not None:
+            yield found
+
+
+def edits(plan: Plan, changes: Mapping[str, Plain]) -> tuple[Edit, ...]:
+    """The edits that write `changes` where today's values stand; none at all unless every one of them is a literal of
+    its own.
+    """
+    found = [_edit(plan, name, value, changes) for name, value in changes.items()]
+    return () if None in found else tuple(dict.fromkeys(cast("list[Edit]", found)))
+
+
+def _change(ready: ReadyRule, cure: Cure, scope: Scope) -> Proposal | None:
+    changes: dict[str, Plain] = {}
+    for name, text in cure.set.items():
+        value = _settled(name, ready.value(text, scope))
+        if isinstance(value, Unknown):
+            return None
+        changes[name] = value
+    changed = {name: value for name, value in changes.items() if scope.plan.value(name) != value}
+    if not changed:
+        return None
+    plan = scope.plan.but(changed)
+    lost = {} if isinstance(plan, Infeasible) else _lost(plan, changes)
+    if lost:
+        changed.update(lost)
+        plan = scope.plan.but(changed)
+    if isinstance(plan, Infeasible):
+        return None
+    everything = {**changed, **plan.followed}
+    return Proposal(cure, everything, _text(ready, cure, everything, scope), plan)
+
+
+def _lost(plan: Plan, changes: Mapping[str, Plain]) -> dict[str, Plain]:
+    """Wanted values that today's plan has and that the other changes took away, for they were derived."""
+    return {name: value for name, value in changes.items() if plan.value(name) != value}
+
+
+def _settled(name: str, value: Operand) -> Plain | Unknown:
+    """The value as the setting takes it: one number, whole where it must be, within the domain."""
+    if isinstance(value, (Unknown, Interval)):
+        return Unknown(f"{name} is not decided")
+    found = term(name)
+    if found.type == "integer" and isinstance(value, float) and value.is_integer():
+        value = int(value)
+    try:
+        return fit(found, value)
+    except Misfit as error:
+        return Unknown(str(error))
+
+
+def _text(ready: ReadyRule, cure: Cure, changes: Mapping[str, Plain], scope: Scope) -> str:
+    spelled = ", ".join(scope.plan.dialect.spell(name, value) for name, value in changes.items())
+    written = ready.sentence(cure.text, scope) if cure.text else spelled
+    return f"{written}: {ready.sentence(cure.say, scope)}" if cure.say else written
+
+
+def _edit(plan: Plan, name: str, value: Plain, changes: Mapping[str, Plain]) -> Edit | None:
+    found = plan.stated(name)
+    span = found.origin.span if found is not None else None
+    if found is None or span is None or _shared(plan, span, changes):
+        return None
+    today, wanted = _literal(found.value), _literal(value)
+    literal = span.original()
+    quote = literal.text[:1] if literal.text[:1] in ("'", '"') else ""
+    if today is None or wanted is None or literal.text.casefold() != f"{quote}{today}{quote}".casefold():
+        return None
+    return Edit(literal, f"{quote}{_like(literal.text, wanted)}{quote}")
+
+
+def _shared(plan: Plan, span: Span, changes: Mapping[str, Plain]) -> bool:
+    """Whether a setting that stays as it is comes from the same literal."""
+    stays = (setting for name, setting in plan.settings.items() if name not in changes)
+    return any(isinstance(setting, Value) and setting.origin.span == span for setting in stays)
+
+
+def _literal(value: Plain) -> str | None:
+    """A scalar as every file format writes it; None for what would have to be quoted somewhere."""
+    if value is None or isinstance(value, tuple):
+        return None
+    text = shown(value)
+    return text if _PLAIN_WORD.fullmatch(text) else None
+
+
+def _like(today: str, wanted: str) -> str:
+    """`wanted` with a capital where a flag of today has one (Python's True)."""
+    return wanted.capitalize() if today in ("True", "False") else wanted

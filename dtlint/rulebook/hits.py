@@ -1,0 +1,115 @@
+"""Looks at runs and the tree with rules: which fire where, and which cannot be decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, cast
+
+from dtlint.frameworks import Member
+from dtlint.plan import Plan
+from dtlint.rulebook.confidence import needs_of
+from dtlint.rulebook.evidence import Anchor, anchor, nowhere
+from dtlint.rulebook.finding import Undecided
+from dtlint.rulebook.ready import ReadyRule
+from dtlint.rulebook.rule import Rule, Verdict
+from dtlint.rulebook.scope import Scope
+from dtlint.runs.model import FileProblem, Run, RunSet
+from dtlint.source import Span
+from dtlint.value import Plain, Unknown, default
+
+PROBLEMS = "input.problems"
+"""The collection of what is wrong with files as such: `message`, `fatal`, `loader`."""
+
+
+class Hit(NamedTuple):
+    """A rule that fires on one run (index; None for the tree), its verdict and place, and the scope that knows what
+    was read.
+    """
+
+    ready: ReadyRule
+    verdict: Verdict
+    scope: Scope
+    anchor: Anchor
+    run: int | None
+
+
+class Open(NamedTuple):
+    """A rule that could not be decided in one run."""
+
+    rule: str
+    run: int | None
+    needs: tuple[str, ...]
+
+
+def on_runs(runs: RunSet, rules: Sequence[ReadyRule]) -> Iterator[Hit | Open]:
+    """What the rules about plans and runs say of every run that trains."""
+    for index, run in enumerate(runs.runs):
+        if run.role == "other":
+            continue
+        fallback = _fallback(run)
+        for rule in rules:
+            if rule.rule.scope != "tree":
+                yield from _judged(rule, run.plan, index, fallback)
+
+
+def on_tree(runs: RunSet, tree: Plan, rules: Sequence[ReadyRule]) -> Iterator[Hit | Open]:
+    """What the rules about the tree say of its collections, which `tree` holds."""
+    fallback = runs.sources[0].span(0, 0) if runs.sources else nowhere("")
+    for rule in rules:
+        if rule.rule.scope == "tree":
+            yield from _judged(rule, tree, None, fallback)
+
+
+def tree_of(runs: RunSet) -> Plan:
+    """What rules about the tree can look at, but for the ignores, which are judged last."""
+    return Plan({}, {PROBLEMS: tuple(map(_problem, runs.problems))})
+
+
+def by_cause(hits: Iterable[Hit]) -> Iterable[list[Hit]]:
+    """Hits of one rule at one place in several runs belong together; several at one place within a run stay apart."""
+    groups: dict[tuple[str, str, int, int], list[Hit]] = {}
+    counts: dict[tuple[str, str, int, int | None], int] = {}
+    for hit in hits:
+        span, rule = hit.anchor.span, hit.ready.rule.id
+        ordinal = counts.get((rule, span.path, span.start, hit.run), 0)
+        counts[rule, span.path, span.start, hit.run] = ordinal + 1
+        groups.setdefault((rule, span.path, span.start, ordinal), []).append(hit)
+    return groups.values()
+
+
+def undecided(marks: Iterable[Hit | Open]) -> tuple[Undecided, ...]:
+    """The rules that could not be decided, each once, with the runs and all that is needed."""
+    runs: dict[str, dict[int, None]] = {}
+    needs: dict[str, dict[str, None]] = {}
+    for mark in marks:
+        if isinstance(mark, Open):
+            runs.setdefault(mark.rule, {}).update({} if mark.run is None else {mark.run: None})
+            needs.setdefault(mark.rule, {}).update(dict.fromkeys(mark.needs))
+    return tuple(Undecided(rule, tuple(indexes), tuple(needs[rule])) for rule, indexes in runs.items())
+
+
+def _judged(ready: ReadyRule, plan: Plan, run: int | None, fallback: Span) -> Iterator[Hit | Open]:
+    for member in _members(ready.rule, plan):
+        scope = ready.scope(plan, member)
+        found = ready.judge(scope)
+        if isinstance(found, Verdict):
+            yield Hit(ready, found, scope, anchor(ready.rule, plan, member, fallback), run)
+        elif isinstance(found, Unknown):
+            yield Open(ready.rule.name, run, needs_of(found, scope))
+
+
+def _members(rule: Rule, plan: Plan) -> tuple[Member | None, ...]:
+    return cast("tuple[Member, ...]", plan.collection(rule.each.collection)) if rule.each else (None,)
+
+
+def _problem(problem: FileProblem) -> Member:
+    fields: dict[str, Plain] = {"message": problem.message, "fatal": problem.fatal, "loader": problem.loader}
+    values = {name: default(value, "dtlint") for name, value in fields.items()}
+    return Member(problem.span or nowhere(problem.path), values)
+
+
+def _fallback(run: Run) -> Span:
+    if run.launch is not None:
+        return run.launch.place
+    place = next((reading.place for reading in run.readings if reading.place is not None), None)
+    return place or (run.sources[0].span(0, 0) if run.sources else nowhere(""))

@@ -1,0 +1,90 @@
+"""What is wrong in the expressions, sentences and names of a rule: checked at load for house rules, by tests for the
+shipped ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Literal, NamedTuple
+
+from dtlint.plan import vocabulary
+from dtlint.rulebook.expressions import ExpressionError, compile_condition, compile_expression, suggestion
+from dtlint.rulebook.ready import ReadyRule
+from dtlint.rulebook.rule import Rule
+from dtlint.rulebook.sentences import compile_sentence
+
+Path = tuple[str | int, ...]
+"""Where in a rule file something stands: keys and indexes from the top. A part that the file writes as one value has
+no index."""
+
+
+class Mistake(NamedTuple):
+    """Something in a rule that is not allowed: the field at fault, what is wrong, and the error of its expression, if
+    it is one.
+    """
+
+    path: Path
+    message: str
+    error: ExpressionError | None = None
+    part: Literal["key", "value"] = "value"
+
+
+def mistakes(rule: Rule) -> Iterator[Mistake]:
+    """Everything wrong in a rule: expressions, sentences, and settings that do not exist. Compiles all of the rule."""
+    names = ReadyRule(rule, {}).names
+    for path, text in _conditions(rule):
+        yield from _tried(path, text, lambda text: compile_condition(text, names))
+    for path, text in _values(rule):
+        yield from _tried(path, text, lambda text: compile_expression(text, names))
+    for path, text in _sentences(rule):
+        yield from _tried(path, text, lambda text: compile_sentence(text, names))
+    yield from _unknown_settings(rule)
+
+
+def _conditions(rule: Rule) -> Iterator[tuple[Path, str]]:
+    yield ("applies",), rule.applies
+    for index, verdict in enumerate(rule.verdicts):
+        yield ("when", index, "when"), verdict.when
+    for index, cure in enumerate(rule.cures):
+        yield ("remedies", index, "when"), cure.when
+
+
+def _values(rule: Rule) -> Iterator[tuple[Path, str]]:
+    yield ("share",), rule.share
+    for part, text in rule.cost.items():
+        yield ("cost", part), text
+    for index, cure in enumerate(rule.cures):
+        for setting, text in cure.set.items():
+            yield ("remedies", index, "set", setting), text
+
+
+def _sentences(rule: Rule) -> Iterator[tuple[Path, str]]:
+    yield ("say",), rule.say
+    for index, verdict in enumerate(rule.verdicts):
+        yield ("when", index, "say"), verdict.say
+    for index, cure in enumerate(rule.cures):
+        yield ("remedies", index, "text"), cure.text
+        yield ("remedies", index, "say"), cure.say
+
+
+def _tried(path: Path, text: str, compile_: Callable[[str], object]) -> Iterator[Mistake]:
+    if not text:
+        return
+    try:
+        compile_(text)
+    except ExpressionError as error:
+        yield Mistake(path, error.message, error)
+
+
+def _unknown_settings(rule: Rule) -> Iterator[Mistake]:
+    for index, setting in enumerate(rule.at):
+        if setting not in vocabulary():
+            yield Mistake(("at", index), _no_setting(setting))
+    for index, cure in enumerate(rule.cures):
+        for setting in cure.set:
+            if setting not in vocabulary():
+                yield Mistake(("remedies", index, "set", setting), _no_setting(setting), part="key")
+
+
+def _no_setting(name: str) -> str:
+    return f"unknown setting '{name}'{suggestion(name, vocabulary())}"

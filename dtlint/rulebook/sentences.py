@@ -1,0 +1,149 @@
+"""The sentences of rules: text with `{expression:format}` in it, filled in with the plan's numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, cast
+
+from dtlint.interval import Interval
+from dtlint.rulebook.expressions import Expression, ExpressionError, Names, compile_expression, suggestion
+from dtlint.rulebook.functions import Scope
+from dtlint.rulebook.operands import Operand, as_interval, shown
+from dtlint.value import Unknown
+
+UNKNOWN = "?"
+"""How a sentence shows what is not known."""
+
+
+class Hole(NamedTuple):
+    """A place in a sentence that an expression fills: the expression, and the format that shows it."""
+
+    expression: Expression
+    format: str
+
+
+Sentence = tuple[str | Hole, ...]
+"""The parts of a sentence: text as it stands, and holes."""
+
+_HOLE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
+_FORMAT = re.compile(r":\s*([a-z]+)\s*$")
+
+
+def compile_sentence(text: str, names: Names) -> Sentence:
+    """Split `text` at its `{expression:format}` (`{{` and `}}` are braces as such).
+
+    ExpressionError, its offset within `text`, for a bad expression, format or brace.
+    """
+    parts: list[str | Hole] = []
+    end = 0
+    for match in _HOLE.finditer(text):
+        parts.append(_stretch(text, end, match.start()))
+        content = match.group(1)
+        parts.append(match.group()[0] if content is None else _hole(content, text, match.start(1), names))
+        end = match.end()
+    parts.append(_stretch(text, end, len(text)))
+    return tuple(part for part in parts if part != "")
+
+
+def fill(sentence: Sentence, scope: Scope) -> str:
+    """The sentence with its numbers; `?` for what is not known."""
+    return "".join(part if isinstance(part, str) else _filled(part, scope) for part in sentence)
+
+
+def spell(value: Operand, format_: str) -> str:
+    """A value in one of FORMATS; a range as `30-47%`."""
+    numbers = as_interval(value)
+    if isinstance(value, Unknown):
+        return UNKNOWN
+    if numbers is None:
+        return ", ".join(shown(cast("Operand", part)) for part in value) if isinstance(value, tuple) else shown(value)
+    return FORMATS[format_](numbers)
+
+
+def _filled(hole: Hole, scope: Scope) -> str:
+    return spell(hole.expression.evaluate(scope), hole.format)
+
+
+def _hole(content: str, text: str, start: int, names: Names) -> Hole:
+    match = _FORMAT.search(content)
+    source, format_ = (content[: match.start()], match.group(1)) if match else (content, "plain")
+    if format_ not in FORMATS:
+        message = f"unknown format '{format_}'{suggestion(format_, FORMATS)}"
+        raise ExpressionError(message, text, start + len(source) + 1)
+    try:
+        return Hole(compile_expression(source, names), format_)
+    except ExpressionError as error:
+        indent = len(source) - len(source.lstrip())
+        raise ExpressionError(error.message, text, start + indent + error.offset) from None
+
+
+def _stretch(text: str, start: int, end: int) -> str:
+    for offset in range(start, end):
+        if text[offset] in "{}":
+            raise ExpressionError("a brace without its partner (a brace as such is written twice)", text, offset)
+    return text[start:end]
+
+
+def _digits(number: float, digits: int = 3) -> str:
+    """About `digits` significant digits, thousands separated, without an exponent."""
+    if number != number or number in (float("inf"), float("-inf")):
+        return str(number)
+    if number == int(number) or abs(number) >= 10 ** (digits - 1):
+        return f"{number:,.0f}"
+    text = f"{number:.{digits}g}"
+    return f"{number:.6f}".rstrip("0") if "e" in text else text
+
+
+def _range(numbers: Interval, show: Callable[[float], str], unit: str = "") -> str:
+    low, high = show(numbers.low), show(numbers.high)
+    return f"{low}{unit}" if low == high else f"{low}-{high}{unit}"
+
+
+def _percent(numbers: Interval) -> str:
+    return _range(numbers, _percent_digits, "%")
+
+
+def _percent_digits(share: float) -> str:
+    percent = share * 100
+    return f"{percent:.1f}" if 0 < abs(percent) < 1 else f"{percent:.0f}"
+
+
+def _scaled(unit: str, size: float) -> Callable[[Interval], str]:
+    return lambda numbers: _range(numbers, lambda number: _digits(number / size, 2), f" {unit}")
+
+
+_BYTES = (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10), ("bytes", 1))
+_SECONDS = (("h", 3600.0, 7200.0), ("min", 60.0, 600.0), ("s", 1.0, 1.0), ("ms", 1e-3, 1e-3), ("us", 1e-6, 0.0))
+"""Units of time, their seconds, and from how many seconds on a range is shown in them."""
+_COUNTS = (("T", 1e12), ("B", 1e9), ("M", 1e6))
+
+
+def _bytes(numbers: Interval) -> str:
+    unit, size = next((step for step in _BYTES if numbers.high >= step[1]), _BYTES[-1])
+    return _range(numbers, lambda number: _digits(number / size), f" {unit}")
+
+
+def _seconds(numbers: Interval) -> str:
+    unit, size, _ = next((step for step in _SECONDS if numbers.high >= step[2]), _SECONDS[-1])
+    return _range(numbers, lambda number: _digits(number / size), f" {unit}")
+
+
+def _count(numbers: Interval) -> str:
+    if numbers.high < 1e6:
+        return _range(numbers, _digits)
+    unit, size = next(step for step in _COUNTS if numbers.high >= step[1])
+    return _range(numbers, lambda number: _digits(number / size), unit)
+
+
+FORMATS: Mapping[str, Callable[[Interval], str]] = {
+    "plain": lambda numbers: _range(numbers, lambda number: _digits(number, 4).replace(",", "")),
+    "percent": _percent,
+    "gb": _scaled("GB", 1e9),
+    "gib": _scaled("GiB", 2**30),
+    "bytes": _bytes,
+    "seconds": _seconds,
+    "count": _count,
+}
+"""How a sentence shows a number: shares as percent, bytes in GB (10^9), GiB (2^30) or the unit that fits, seconds in
+the unit that fits, counts as 70B or 4,096, and plain."""
