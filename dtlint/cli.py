@@ -1,0 +1,169 @@
+"""The commands: what each takes, what it prints, and the status it ends with."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Sequence
+from io import TextIOWrapper
+from pathlib import Path
+
+import click
+
+from dtlint import __version__
+from dtlint.cli_options import (
+    CommandLine,
+    Destination,
+    Reading,
+    parse_formats,
+    parse_names,
+    parse_plan_format,
+    parse_share,
+    reading_options,
+)
+
+FAILED = 2
+"""Exit status for bad usage and for a crash; findings end with 1, so that the two are never confused."""
+
+INTERRUPTED = 130
+
+OBJECTS_BETWEEN_COLLECTIONS = 100_000
+"""Python looks for cyclic garbage every 700 objects, which are reached while modules load and never become garbage."""
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="dtlint %(version)s")
+def commands() -> None:
+    """Read what starts a distributed training run and say what is wrong with its plan, and what that costs."""
+
+
+@commands.command(cls=CommandLine, short_help="Say what is wrong with a plan, and what it costs.")
+@reading_options
+@click.option("--select", multiple=True, metavar="RULE,...", callback=parse_names, help="Check these rules only.")
+@click.option("--ignore", multiple=True, metavar="RULE,...", callback=parse_names, help="Leave these rules out.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["error", "warning", "note", "never"]),
+    help="Least severity that makes the exit status 1. [default: error]",
+)
+@click.option(
+    "--fail-over",
+    metavar="SHARE",
+    callback=parse_share,
+    help="Exit status 1 if a finding wastes more than this share of a step, such as 20%.",
+)
+@click.option(
+    "--format",
+    "destinations",
+    multiple=True,
+    metavar="FORMAT[=FILE]",
+    callback=parse_formats,
+    help="text (default), concise or json, to standard output or a file; may be repeated.",
+)
+@click.option("--show-undecided", is_flag=True, help="List each rule that could not be decided, and what it needs.")
+def check(
+    reading: Reading,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    fail_on: str | None,
+    fail_over: float | None,
+    destinations: tuple[Destination, ...],
+    show_undecided: bool,
+) -> int:
+    """Print findings: what is wrong, where it is written, what it costs, what to write instead.
+
+    Without a PATH every relevant file below the current folder is read; `-` reads standard input; after `--` stands a
+    command to look at before it is submitted.
+
+    Exit status: 0 nothing at the fail level, 1 findings, 2 bad usage or a crash.
+    """
+    from dtlint.commands import Choice, check_files
+
+    return check_files(reading, Choice(select, ignore, fail_on, fail_over, show_undecided), destinations)
+
+
+@commands.command(cls=CommandLine, short_help="Print the plan: splits, memory, step time, money.")
+@reading_options
+@click.option(
+    "--format",
+    "destination",
+    default="text",
+    metavar="FORMAT[=FILE]",
+    callback=parse_plan_format,
+    help="text (default) or json, to standard output or a file.",
+)
+def plan(reading: Reading, destination: Destination) -> int:
+    """Print the plan: what is split and why, memory per GPU, communication and its links, step time and money."""
+    from dtlint.commands import show_plan
+
+    return show_plan(reading, destination)
+
+
+@commands.command(cls=CommandLine, short_help="Explain a rule, in general or on a plan.")
+@click.argument("rule")
+@reading_options
+def explain(rule: str, reading: Reading) -> int:
+    """Explain a rule: why, when the setting is fine, the formula, examples and sources.
+
+    With a PATH: this plan's numbers, or why the rule did not fire.
+    """
+    from dtlint.commands import explain_rule
+
+    return explain_rule(rule, reading)
+
+
+@commands.command()
+@click.option("--rules", "folders", multiple=True, type=click.Path(path_type=Path), metavar="DIR", help="Add a folder.")
+def rules(folders: tuple[Path, ...]) -> int:
+    """List the rules."""
+    from dtlint.commands import list_rules
+
+    return list_rules(folders)
+
+
+@commands.command()
+@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+def test(folder: Path) -> int:
+    """Run the examples of a folder of rules."""
+    from dtlint.commands import test_rules
+
+    return test_rules(folder)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The `dtlint` entry point: run the command and end the process with its status, never with a traceback."""
+    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line and return its exit status."""
+    try:
+        status = commands.main(arguments, prog_name="dtlint", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort:
+        click.echo("interrupted", err=True)
+        return INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - the last line of defence: a crash must not end with 1, which means findings
+        return _crashed(error)
+    return status if isinstance(status, int) else 0
+
+
+def _crashed(error: Exception) -> int:
+    from dtlint.report.terminal import printable
+
+    if os.environ.get("DTLINT_TRACEBACK"):
+        raise error
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = f" at {Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}" if trace else ""
+    click.echo(f"dtlint: a fault in dtlint itself: {type(error).__name__}: {printable(str(error))}{where}", err=True)
+    click.echo("Set DTLINT_TRACEBACK=1 to see all of it; please report it with the file that it was about.", err=True)
+    return FAILED

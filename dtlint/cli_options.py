@@ -1,0 +1,176 @@
+"""The options of commands: how each is written, what it means, and the sentence for each way to get it wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+if TYPE_CHECKING:
+    from dtlint.value import Value
+
+Command = Callable[..., int]
+
+FORMATS = ("text", "concise", "json")
+PLAN_FORMATS = ("text", "json")
+COMMAND_WORDS = "dtlint.command"
+
+
+class Reading(NamedTuple):
+    """What a command reads: paths, the words after `--`, and what the user states beside the files."""
+
+    paths: tuple[str, ...]
+    command: tuple[str, ...]
+    settings: Mapping[str, Value]
+    arguments: Mapping[str, str]
+    environment: Mapping[str, str]
+    config_file: Path | None
+    rule_folders: tuple[Path, ...]
+
+
+class Destination(NamedTuple):
+    """A report format and the file that takes it, None for standard output."""
+
+    format: str
+    file: Path | None
+
+
+class CommandLine(click.Command):
+    """A command after whose `--` stands a command to look at, word by word, rather than paths."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keep what follows `--` apart from the paths and options before it."""
+        own = args[: args.index("--")] if "--" in args else args
+        ctx.meta[COMMAND_WORDS] = tuple(args[len(own) + 1 :])
+        return super().parse_args(ctx, list(own))
+
+
+def reading_options(command: Command) -> Command:
+    """The options of every command that reads runs, handed to it together as `reading`."""
+
+    @wraps(command)
+    def bundled(**options: object) -> int:
+        words = click.get_current_context().meta[COMMAND_WORDS]
+        own = {name: options.pop(name) for name in Reading._fields if name != "command"}
+        return command(reading=Reading(command=words, **own), **options)  # type: ignore[arg-type]
+
+    decorated: Command = bundled
+    for decorate in reversed(_READING):
+        decorated = decorate(decorated)
+    return decorated
+
+
+def parse_settings(_: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> Mapping[str, Value]:
+    """`--set KEY=VALUE`, checked against the vocabulary."""
+    if not texts:
+        return {}
+    from dtlint.plan.vocabulary import Misfit, parse
+
+    try:
+        return {name: parse(name, value) for name, value in (_split(text, "KEY=VALUE") for text in texts)}
+    except Misfit as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def parse_arguments(_: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> Mapping[str, str]:
+    """`--arg N=VALUE`: positional parameters of the script, from 1."""
+    arguments = dict(_split(text, "N=VALUE") for text in texts)
+    for number in arguments:
+        if not re.fullmatch(_POSITION, number):
+            raise click.BadParameter(f"'{number}' is no positional parameter; write 1=VALUE for $1")
+    return arguments
+
+
+def parse_environment(_: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> Mapping[str, str]:
+    """`--env NAME=VALUE`: variables that the caller of the script sets."""
+    environment = dict(_split(text, "NAME=VALUE") for text in texts)
+    for name in environment:
+        if not (name.isascii() and name.isidentifier()):
+            raise click.BadParameter(f"'{name}' is no name of a variable")
+    return environment
+
+
+def parse_formats(_: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> tuple[Destination, ...]:
+    """`--format FORMAT[=FILE]`: text to standard output where nothing is asked for; one report at most goes there."""
+    destinations = tuple(_destination(text, FORMATS) for text in texts)
+    shown = [each.format for each in destinations if each.file is None]
+    if len(shown) > 1:
+        raise click.BadParameter(f"{' and '.join(shown)} both go to standard output; give one a file: {shown[1]}=FILE")
+    return destinations or (Destination("text", None),)
+
+
+def parse_plan_format(_: click.Context, parameter: click.Parameter, text: str) -> Destination:
+    """`--format FORMAT[=FILE]` of a plan."""
+    return _destination(text, PLAN_FORMATS)
+
+
+def parse_share(_: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
+    """`--fail-over 20%`."""
+    if text is None:
+        return None
+    from dtlint.config import share
+
+    try:
+        return share(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def parse_names(_: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Names that may be repeated or separated by commas."""
+    return tuple(name.strip() for text in texts for name in text.split(",") if name.strip())
+
+
+def near(word: str, known: tuple[str, ...]) -> str:
+    """`; did you mean ...?` for a mistyped word, "" where nothing is near."""
+    from difflib import get_close_matches
+
+    found = get_close_matches(word, known, 1, 0.6)
+    return f"; did you mean '{found[0]}'?" if found else ""
+
+
+def _split(text: str, form: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise click.BadParameter(f"'{text}' is not of the form {form}")
+    return name.strip(), value
+
+
+def _destination(text: str, formats: tuple[str, ...]) -> Destination:
+    name, equals, file = text.partition("=")
+    if name not in formats:
+        raise click.BadParameter(f"unknown format '{name}'{near(name, formats)}; formats are {', '.join(formats)}")
+    if equals and not file:
+        raise click.BadParameter(f"no file after '{text}'")
+    return Destination(name, Path(file) if file else None)
+
+
+_POSITION = "[1-9][0-9]{0,2}"
+
+_READING: tuple[Callable[[Command], Command], ...] = (
+    click.argument("paths", nargs=-1, metavar="[PATH]..."),
+    click.option(
+        "--set", "settings", multiple=True, metavar="KEY=VALUE", callback=parse_settings,
+        help="State a setting of the plan, such as cluster.gpu=H100; it wins over the files.",
+    ),
+    click.option(
+        "--arg", "arguments", multiple=True, metavar="N=VALUE", callback=parse_arguments,
+        help="Give the script its positional parameter $N.",
+    ),
+    click.option(
+        "--env", "environment", multiple=True, metavar="NAME=VALUE", callback=parse_environment,
+        help="Give the script a variable that its caller sets.",
+    ),
+    click.option(
+        "--config", "config_file", type=click.Path(path_type=Path), metavar="FILE",
+        help="Read this dtlint.toml instead of the nearest one.",
+    ),
+    click.option(
+        "--rules", "rule_folders", multiple=True, type=click.Path(path_type=Path), metavar="DIR",
+        help="Add the rules of a folder.",
+    ),
+)  # fmt: skip

@@ -1,0 +1,207 @@
+"""The phrases that reports for people share: amounts, places, a plan in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from dtlint.interval import Interval
+from dtlint.report.terminal import NO_BREAK, printable
+from dtlint.rulebook.sentences import spell
+from dtlint.value import Origin, Plain, Unknown, Value
+
+if TYPE_CHECKING:
+    from dtlint.plan import Plan
+    from dtlint.rulebook.finding import Cost, Saving, Stop
+    from dtlint.runs.model import Run
+
+AXES = (
+    ("TP", "parallel.tensor"),
+    ("CP", "parallel.context"),
+    ("Ulysses", "parallel.ulysses"),
+    ("EP", "parallel.expert"),
+    ("PP", "parallel.pipeline"),
+    ("DP", "parallel.data"),
+)
+"""The axes of a plan as people abbreviate them; expert parallelism lies inside the others."""
+
+FEW_BYTES = 1e7
+"""Bytes below which an amount is not shown in GB."""
+
+ALWAYS = ("TP", "PP", "DP")
+"""The axes that are shown as `?` where they are unknown; the others are rarely in use then."""
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 error`, `2 errors`."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def listed(words: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    shown = [printable(word) for word in words]
+    return shown[0] if len(shown) == 1 else ", ".join(shown[:-1]) + " and " + shown[-1] if shown else ""
+
+
+def telling(setting: str) -> str:
+    """How to state a setting, unbroken by line ends."""
+    return f"--set{NO_BREAK}{setting}=..."
+
+
+def cost_line(cost: Cost) -> str:
+    """What a fault takes: share and seconds of a step, then GPU-hours, then money, then memory, then what stops."""
+    step = [
+        f"{spell(cost.share_of_step, 'percent')} of each step" if cost.share_of_step else "",
+        step_time(cost.seconds_per_step) + " per step" if cost.seconds_per_step else "",
+    ]
+    day = [
+        f"{spell(cost.gpu_hours_per_day, 'count')} GPU-hours a day" if cost.gpu_hours_per_day else "",
+        f"${spell(cost.usd_per_day, 'count')} a day" if cost.usd_per_day else "",
+    ]
+    memory = f"{spell(cost.memory_bytes, 'gb')} on one GPU" if cost.memory_bytes else ""
+    parts = [
+        ", ".join(filter(None, step)),
+        ", ".join(filter(None, day)),
+        memory,
+        _stop(cost.stops) if cost.stops else "",
+    ]
+    return "; ".join(filter(None, parts))
+
+
+def step_time(seconds: Interval) -> str:
+    """The time of a step or of a part of it: in seconds also where it takes minutes, as people compare steps."""
+    if seconds.high < 1:
+        return spell(seconds, "seconds")
+    return spell(Interval(*(float(f"{bound:.3g}") for bound in seconds)), "plain") + " s"
+
+
+def saving_line(saving: Saving) -> str:
+    """What a remedy brings: the share of today's step, the step then, the peak memory then."""
+    parts = [
+        f"saves {_between(saving.share_of_step, 'percent')} of each step" if saving.share_of_step else "",
+        f"{step_time(saving.seconds_per_step)} per step then" if saving.seconds_per_step else "",
+        f"{spell(saving.memory_bytes, 'gb')} on one GPU then" if saving.memory_bytes else "",
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def _between(interval: Interval, form: str) -> str:
+    """An interval; with `to` where a minus sign would be taken for the dash."""
+    if interval.low >= 0:
+        return spell(interval, form)
+    return f"{spell(interval.low, form)} to {spell(interval.high, form)}"
+
+
+def plan_line(plan: Plan) -> str:
+    """A plan in one line: its degrees, sharding, size, machines and model."""
+    degrees = " x ".join(_degrees(plan))
+    world = plan.integer("parallel.world_size")
+    stage = plan.integer("sharding.stage")
+    parts = [
+        f"{degrees} on {counted(world, 'GPU') if world else '? GPUs'}",
+        f"ZeRO-{stage}" if stage else "",
+        _model(plan),
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def run_place(run: Run) -> str:
+    """Where a run starts: its launch, else its files."""
+    if run.launch is None:
+        return printable(" + ".join(run.files[:3]) or run.role)
+    span = run.launch.place.original()
+    return printable(f"{span.path}:{span.line}")
+
+
+def setting_shown(plan: Plan, name: str) -> str:
+    """A setting with its value, or with the bounds that an estimate takes for it."""
+    from dtlint.plan.vocabulary import term
+
+    found = plan.get(name)
+    if isinstance(found, Value):
+        return f"{name} {value_shown(found.value)}"
+    return f"{name} {bounds_shown(name)}" if term(name).bounded else name
+
+
+def bounds_shown(name: str) -> str:
+    """What an estimate takes for a setting that it does not know: its bounds."""
+    from dtlint.plan.vocabulary import term
+
+    bounds = term(name)
+    return " to ".join(dict.fromkeys((value_shown(bounds.optimistic), value_shown(bounds.pessimistic))))
+
+
+def value_shown(value: Plain) -> str:
+    """A plain value as people read it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (int, float)):
+        return number_shown(value)
+    if isinstance(value, tuple):
+        return ", ".join(map(value_shown, value))
+    return "none" if value is None else printable(str(value))
+
+
+def number_shown(number: float) -> str:
+    """A number with thousands separated; counts of a million and more shortened."""
+    return spell(number, "count") if abs(number) >= 1e6 else f"{number:,.10g}"
+
+
+def fact_shown(unit: str, value: Plain | Interval) -> str:
+    """The value of a fact with its unit."""
+    if unit == "bytes":
+        return spell(value, "bytes" if isinstance(value, (int, float)) and value < FEW_BYTES else "gb")
+    if unit.startswith("share"):
+        return f"{spell(value, 'percent')} {unit.removeprefix('share ')}"
+    form = {"s": "seconds", "": "plain"}.get(unit, "count")
+    return f"{spell(value, form)} {'' if unit == 's' else unit}".rstrip()
+
+
+def origin_shown(origin: Origin, plan: Plan) -> str:
+    """Where a value of the plan came from, in a few words."""
+    if origin.span is not None:
+        span = origin.span.original()
+        through = f" through {listed([step.label for step in origin.chain])}" if origin.chain else ""
+        place = printable(f"{span.path}:{span.line}") + through
+        return f"{place}, assumed: {printable(origin.note)}" if origin.kind == "assumed" else place
+    if origin.kind == "default":
+        return "default" if origin.note.startswith("the ") else f"default of {printable(origin.note)}"
+    if origin.kind == "derived":
+        if origin.note.endswith("in the catalog"):
+            return printable(origin.note)
+        sources = listed([setting_shown(plan, name) for name in origin.settings])
+        return "; ".join(filter(None, (printable(origin.note), f"from {sources}" if sources else "")))
+    if origin.kind == "assumed":
+        return f"assumed: {printable(origin.note)}"
+    return printable(origin.note or origin.kind)
+
+
+def unknown_shown(unknown: Unknown) -> str:
+    """Why a value is unknown and how to tell it."""
+    how = printable(unknown.how)
+    if how.startswith("--"):
+        how = how.replace(" ", NO_BREAK).replace(f"{NO_BREAK}--", " --")
+    return printable(unknown.reason) + (f"; {how}" if how else "")
+
+
+def _degrees(plan: Plan) -> Iterable[str]:
+    for short, name in AXES:
+        degree = plan.integer(name)
+        if degree is None and short in ALWAYS:
+            yield f"{short} ?"
+        elif degree is not None and (degree > 1 or short == "DP"):
+            yield f"{short} {degree}"
+
+
+def _model(plan: Plan) -> str:
+    parameters, name = plan.number("model.parameters"), plan.word("model.name")
+    size = f"{number_shown(parameters)} parameters" if parameters else ""
+    return " ".join(filter(None, (printable(name) if name else "", f"({size})" if name and size else size)))
+
+
+def _stop(stop: Stop) -> str:
+    what = {"launch": "the launch fails", "step": "the first step fails", "run": "the run is lost"}[stop.what]
+    if stop.gpus is None:
+        return what
+    time = f" for {spell(stop.seconds, 'seconds')}" if stop.seconds else ""
+    return f"{what}: {counted(stop.gpus, 'GPU')}{time}"
