@@ -166,11 +166,11 @@ def test_costs_in_words(cost: Cost, line: str) -> None:
 
 def test_savings_in_words() -> None:
     saving = Saving(Interval(0.2, 0.3), Interval(1.5, 2), Interval(61e9, 61e9))
-    assert saving_line(saving) == "saves 20-30% of each step, 1.5-2 s per step then, 61 GB on one GPU then"
+    assert saving_line(saving, "step") == "saves 20-30% per step, 1.5-2 s per step then, 61 GB on one GPU then"
 
 
 def test_a_remedy_that_may_cost_more_says_so() -> None:
-    assert saving_line(Saving(Interval(-0.81, 0.07))) == "saves -81% to 7% of each step"
+    assert saving_line(Saving(Interval(-0.81, 0.07)), "token") == "saves -81% to 7% per token"
 
 
 def test_small_phrases() -> None:

@@ -29,10 +29,16 @@ class Infeasible(NamedTuple):
 
 
 class Dialect(NamedTuple):
-    """How the files of a run speak: where a setting that is not written would be written, and how one writes it."""
+    """How the files of a run speak.
+
+    `home`: where a setting that is not written would be written. `spell`: how one writes it, in every file that must
+    say it. `stated`: the values of a setting in all places that state it (a batch stands in a JSON and on the command
+    line).
+    """
 
     home: Callable[[str], Span | None] = lambda setting: None
     spell: Callable[[str, Plain], str] = lambda setting, value: f"{setting}={_shown(value)}"
+    stated: Callable[[str], tuple[Value, ...]] = lambda setting: ()
 
 
 class Plan:

@@ -130,8 +130,9 @@ def _remarks(finding: Finding, runs: Sequence[Run]) -> Iterable[tuple[str, str]]
 
 
 def _help(remedy: Remedy) -> str:
-    where = f" (at {place(remedy.edits[0].span.original())})" if remedy.edits else ""
-    parts = [printable(remedy.text) + where, saving_line(remedy.saves)]
+    where = listed(tuple(place(edit.span.original()) for edit in remedy.edits[:3]))
+    per = "token" if "batch.global" in remedy.set else "step"
+    parts = [printable(remedy.text) + (f" (at {where})" if where else ""), saving_line(remedy.saves, per)]
     if remedy.changes_training:
         parts.append("changes the training")
     if remedy.raises:

@@ -75,10 +75,12 @@ def step_time(seconds: Interval) -> str:
     return spell(Interval(*(float(f"{bound:.3g}") for bound in seconds)), "plain") + " s"
 
 
-def saving_line(saving: Saving) -> str:
-    """What a remedy brings: the share of today's step, the step then, the peak memory then."""
+def saving_line(saving: Saving, per: str) -> str:
+    """What a remedy brings: the share of today's time per step (per token where the batch changes), the step then, the
+    peak memory then.
+    """
     parts = [
-        f"saves {_between(saving.share_of_step, 'percent')} of each step" if saving.share_of_step else "",
+        f"saves {_between(saving.share_of_step, 'percent')} per {per}" if saving.share_of_step else "",
         f"{step_time(saving.seconds_per_step)} per step then" if saving.seconds_per_step else "",
         f"{spell(saving.memory_bytes, 'gb')} on one GPU then" if saving.memory_bytes else "",
     ]

@@ -45,11 +45,16 @@ def proposals(ready: ReadyRule, scope: Scope) -> Iterator[Proposal]:
 
 
 def edits(plan: Plan, changes: Mapping[str, Plain]) -> tuple[Edit, ...]:
-    """The edits that write `changes` where today's values stand; none at all unless every one of them is a literal of
-    its own.
+    """The edits that write `changes` wherever today's values stand; none at all unless every one of them is a literal
+    of its own.
     """
-    found = [_edit(plan, name, value, changes) for name, value in changes.items()]
+    found = [_edit(plan, today, value, changes) for name, value in changes.items() for today in _statements(plan, name)]
     return () if None in found else tuple(dict.fromkeys(cast("list[Edit]", found)))
+
+
+def _statements(plan: Plan, name: str) -> tuple[Value | None, ...]:
+    """Today's values of a setting in every place that states it; None where none does."""
+    return plan.dialect.stated(name) or (plan.stated(name),)
 
 
 def _change(ready: ReadyRule, cure: Cure, scope: Scope) -> Proposal | None:
@@ -97,8 +102,7 @@ def _text(ready: ReadyRule, cure: Cure, changes: Mapping[str, Plain], scope: Sco
     return f"{written}: {ready.sentence(cure.say, scope)}" if cure.say else written
 
 
-def _edit(plan: Plan, name: str, value: Plain, changes: Mapping[str, Plain]) -> Edit | None:
-    found = plan.stated(name)
+def _edit(plan: Plan, found: Value | None, value: Plain, changes: Mapping[str, Plain]) -> Edit | None:
     span = found.origin.span if found is not None else None
     if found is None or span is None or _shared(plan, span, changes):
         return None

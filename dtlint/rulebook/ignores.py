@@ -35,11 +35,9 @@ COLLECTIONS = ("input.ignores", "input.unused_ignores")
 """What rules about ignores look at, all of them and those that hide nothing: `rule`, `reason`, `problem` (why it is
 idle)."""
 
-_COMMENT = re.compile(
-    r"(?:^|(?<=\s))(?:#|//)[ \t]*dtlint:[ \t]*ignore(-file)?\[([^\]\n]*)\][ \t]*:?[ \t]*([^\n]*)", re.MULTILINE
-)
-_KEY = re.compile(r'"//dtlint"\s*:\s*')
-_IN_TEXT = re.compile(r"ignore(?:-file)?\[([^\]]*)\]\s*:?\s*(.*)", re.DOTALL)
+_COMMENT = r"(?m)(?:^|(?<=\s))(?:#|//)[ \t]*dtlint:[ \t]*ignore(-file)?\[([^\]\n]*)\][ \t]*:?[ \t]*([^\n]*)"
+_KEY = r'"//dtlint"\s*:\s*'
+_IN_TEXT = r"(?s)ignore(?:-file)?\[([^\]]*)\]\s*:?\s*(.*)"
 
 
 class Ignore(NamedTuple):
@@ -115,7 +113,7 @@ def _member(ignore: Ignore, problem: str = "") -> Member:
 
 
 def _of(source: Source) -> Iterator[Ignore]:
-    for match in _COMMENT.finditer(source.text):
+    for match in re.finditer(_COMMENT, source.text):
         span = source.span(match.start(), match.end()).original()
         lines = None if match.group(1) else _covered(span)
         yield from _each(span, match.group(2), lines, match.group(3))
@@ -143,7 +141,7 @@ def _covered(span: Span) -> range:
 
 
 def _in_json(source: Source) -> Iterator[Ignore]:
-    for match in islice(_KEY.finditer(source.text), MOST_KEYS):
+    for match in islice(re.finditer(_KEY, source.text), MOST_KEYS):
         span = source.span(match.start(), match.start() + len('"//dtlint"'))
         try:
             value, _ = json.JSONDecoder().raw_decode(source.text, match.end())
@@ -158,6 +156,6 @@ def _pairs(value: object) -> Iterator[tuple[str, str]]:
     if isinstance(value, dict):
         yield from ((name, reason if isinstance(reason, str) else "") for name, reason in value.items())
     for text in value if isinstance(value, list) else [value]:
-        found = _IN_TEXT.match(text.strip()) if isinstance(text, str) else None
+        found = re.match(_IN_TEXT, text.strip()) if isinstance(text, str) else None
         if found is not None:
             yield found.group(1), found.group(2)

@@ -9,7 +9,7 @@ from types import ModuleType
 from dtlint.frameworks import Reading
 from dtlint.plan import Dialect, term
 from dtlint.source import Span
-from dtlint.value import Plain
+from dtlint.value import Plain, Value
 
 MODULES = {
     "megatron-arguments": "megatron",
@@ -25,7 +25,7 @@ MODULES = {
 
 
 def dialect_of(readings: Sequence[Reading], framework: str) -> Dialect:
-    """The dialect of these readings; the first one that knows a setting speaks for it."""
+    """The dialect of these readings: those that state a setting speak for it, else the first one that knows it."""
 
     def home(setting: str) -> Span | None:
         for reading in readings:
@@ -34,13 +34,21 @@ def dialect_of(readings: Sequence[Reading], framework: str) -> Dialect:
         return None
 
     def spell(setting: str, value: Plain) -> str:
-        for reading in readings:
-            spelled = _spelled(reading, setting, value, framework)
-            if spelled is not None:
-                return spelled
-        return f"{setting} = {str(value).lower() if isinstance(value, bool) else value}"
+        saying = [reading for reading in readings if _states(reading, setting)] or readings
+        spelled = [text for reading in saying if (text := _spelled(reading, setting, value, framework)) is not None]
+        if not spelled:
+            return f"{setting} = {str(value).lower() if isinstance(value, bool) else value}"
+        return " and ".join(dict.fromkeys(spelled)) if saying is not readings else spelled[0]
 
-    return Dialect(home, spell)
+    def stated(setting: str) -> tuple[Value, ...]:
+        claims = (claim for reading in readings for claim in reading.claims if claim.setting == setting)
+        return tuple(claim.value for claim in claims if isinstance(claim.value, Value))
+
+    return Dialect(home, spell, stated)
+
+
+def _states(reading: Reading, setting: str) -> bool:
+    return any(claim.setting == setting and isinstance(claim.value, Value) for claim in reading.claims)
 
 
 def _samples(setting: str) -> tuple[Plain, ...]:

@@ -127,9 +127,7 @@ class Joiner:
         return read
 
     def _add_worlds(self, script: Script, folder: Path, companion: bool) -> None:
-        from dtlint.frameworks import slurm
-
-        directives = slurm.read_directives(script.directives) if script.directives else None
+        directives = _directives(script)
         for world in script.worlds:
             seen: set[tuple[object, ...]] = set()
             for command in world.commands:
@@ -255,6 +253,14 @@ class Joiner:
         unread = next((reading.unread for reading in readings if reading.unread), "")
         plan = Plan(settled.settings, collections, dialect_of(readings, settled.framework), open_reason, unread)
         return Run(launch, "train", branch, sources, readings, plan, assumptions)
+
+
+def _directives(script: Script) -> Reading | None:
+    if not script.directives:
+        return None
+    from dtlint.frameworks.slurm import read_directives
+
+    return read_directives(script.directives)
 
 
 def _read_config(source: Source) -> _Config:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -30,7 +29,7 @@ LAUNCHER_MODULES = frozenset(
 MOST_LAYERS = 8
 MANAGERS = ("srun", "mpirun")
 ReadFile = Callable[[str], Source | None]
-_NODE_RANK = r"--(node|machine)[-_]rank(=.*)?"
+_NODE_RANK = ("--node-rank", "--machine-rank")
 
 
 class Found(NamedTuple):
@@ -74,7 +73,8 @@ def rendezvous_key(found: Found) -> tuple[object, ...]:
 
 def _names_rank(words: Sequence[str], index: int) -> bool:
     before = words[index - 1] if index else ""
-    return bool(re.fullmatch(_NODE_RANK, words[index]) or (re.fullmatch(_NODE_RANK, before) and "=" not in before))
+    flag = words[index].partition("=")[0]
+    return any(name.replace("_", "-") in _NODE_RANK for name in (flag, before))
 
 
 def _unwrap(words: tuple[Word, ...], outer: Sequence[Reading]) -> tuple[list[Reading], tuple[Word, ...]]:

@@ -1,0 +1,37 @@
+"""The README shows what dtlint really prints, and its examples work."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from dtlint.config import read_config
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def block(language: str, number: int = 0) -> str:
+    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)[number]
+
+
+def test_the_output_shown_is_the_output():
+    dtlint = Path(sys.executable).with_name("dtlint")
+    run = subprocess.run(
+        [dtlint, "check", "fixtures/half-idle-pipeline"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert run.stdout == block("text")
+
+
+def test_the_config_shown_is_read(tmp_path):
+    file = tmp_path / "dtlint.toml"
+    file.write_text(block("toml"))
+    assert read_config(file, "dtlint.toml").cluster["cluster.gpu"].value == "H100-SXM-80GB"
+
+
+def test_the_python_shown_runs(monkeypatch):
+    monkeypatch.chdir(ROOT / "fixtures" / "half-idle-pipeline")
+    scope: dict[str, object] = {}
+    exec(block("python"), scope)
+    assert scope["report"].findings
+    assert scope["estimate"].step_seconds > 0
