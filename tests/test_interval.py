@@ -18,7 +18,7 @@ numbers = st.floats(-1e6, 1e6, allow_nan=False)
 @st.composite
 def intervals(draw: st.DrawFn) -> tuple[Interval, float]:
     """An interval and a number in it."""
-    low, high = sorted((draw(numbers), draw(numbers)))
+    low, high = sorted((draw(numbers) + 0.0, draw(numbers) + 0.0))
     return Interval(low, high), draw(st.floats(low, high))
 
 

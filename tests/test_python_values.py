@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dtlint.frameworks import fsdp
 from dtlint.languages.python import command_line, follow, imported_modules, link, marker, read_module
 from dtlint.languages.python.constants import evaluate
 from dtlint.languages.python.places import place_of
@@ -360,3 +361,8 @@ def test_any_text_is_read_or_is_a_problem(text: str) -> None:
 def test_arithmetic_is_pythons(a: int, b: int, operator: str) -> None:
     found = plain(worth(f"a = {a}\nb = {b}\nshow(a {operator} b)"))
     assert found == ("?" if b == 0 and operator in ("//", "%") else eval(f"{a} {operator} {b}"))
+
+
+def test_a_module_that_imports_from_itself_ends() -> None:
+    text = "from train import model\nfrom torch.distributed.fsdp import FullyShardedDataParallel as FSDP\nmodel = FSDP(model)\n"
+    assert fsdp.read(link({"train.py": read_module(Source("train.py", text))})).framework == "fsdp"

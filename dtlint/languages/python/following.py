@@ -139,7 +139,9 @@ def _contradicts(binding: tuple[Guard, ...], use: tuple[Guard, ...]) -> bool:
 
 
 def _binding_ways(place: Place, holder: Scope, name: str, binding: Binding) -> Iterator[Way]:
-    if binding.kind == "parameter":
+    if place.depth > _MAX_DEPTH:
+        yield Way((), unknown(place, "the way to its value is too long"))
+    elif binding.kind == "parameter":
         yield from _parameter_ways(place, holder, name, binding)
     elif binding.kind == "import":
         yield from _imported_ways(place, binding.target)
