@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 
 from dtlint.languages.shell.directives import read_directives
@@ -48,6 +47,8 @@ def read_script(
 
 def command_of(words: Sequence[str]) -> Script:
     """A command given word by word (on dtlint's own command line) as a script that starts it."""
+    import shlex
+
     quoted = [shlex.quote(word) for word in words]
     source = Source("<command line>", " ".join(quoted) + "\n")
     script = read_script(source)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import NamedTuple
 
 from dtlint.languages.traced import UNKNOWN_CHARACTER
+from dtlint.record import NamedTuple
 
 TOKEN = re.compile(
     r"\s*(?:(\d+#[\w@]+|0[xX][0-9a-fA-F]+|\d+)|([A-Za-z_]\w*)"

@@ -8,23 +8,46 @@ from dtlint.languages.shell.expand import expand_text, expand_words
 from dtlint.languages.shell.parameters import element_key
 from dtlint.languages.shell.state import Array, Shell
 from dtlint.languages.shell.syntax import Assignment, WordSyntax
-from dtlint.languages.shell.text import Text, bounded, several
+from dtlint.languages.shell.text import Text, bounded, literal, place_of, several
 from dtlint.languages.shell.variables import assign, read_element, read_variable
 from dtlint.languages.traced import Word
 
 
-def apply_assignment(shell: Shell, assignment: Assignment) -> None:
-    """Set the variable as the assignment says."""
+def apply_assignment(shell: Shell, assignment: Assignment, value: Text | None = None) -> None:
+    """Set the variable as the assignment says, to `value` where its text has been expanded before."""
+    if assignment.name in shell.references:
+        assignment = assignment._replace(name=shell.references[assignment.name])
+    if shell.exports_all:
+        shell.exported = shell.exported | {assignment.name}
     if assignment.elements is not None:
         shell.variables[assignment.name] = _array(shell, assignment)
         return
-    value = expand_text(shell, assignment.value) if assignment.value is not None else ()
+    if value is None:
+        value = expanded_value(shell, assignment)
     key = ""
     if assignment.subscript is not None:
         key = element_key(shell, assignment.name, expand_text(shell, assignment.subscript), assignment.span)
-    if assignment.append:
-        value = bounded((*read_element(shell, assignment.name, key, assignment.span), *value))
+    before = read_element(shell, assignment.name, key, assignment.span) if assignment.append else ()
+    if assignment.name in shell.integers:
+        value = _integer(shell, before, value, assignment)
+    elif assignment.append:
+        value = bounded((*before, *value))
     assign(shell, assignment.name, value, key)
+
+
+def expanded_value(shell: Shell, assignment: Assignment) -> Text:
+    """The text that stands behind the `=`."""
+    return expand_text(shell, assignment.value) if assignment.value is not None else ()
+
+
+def _integer(shell: Shell, before: Text, value: Text, assignment: Assignment) -> Text:
+    """What a variable declared with `-i` takes: the value of the expression, which `+=` adds to what it has."""
+    from dtlint.languages.shell.arithmetic import evaluate
+
+    place = place_of(assignment.span)
+    if not before:
+        return (evaluate(shell, value, place),)
+    return (evaluate(shell, (*before, *literal(" + (", place), *value, *literal(")", place)), place),)
 
 
 def _array(shell: Shell, assignment: Assignment) -> Array:
@@ -62,10 +85,17 @@ def prefix_environment(shell: Shell, assignments: Sequence[Assignment]) -> dict[
     return environment
 
 
-def declare(shell: Shell, word: WordSyntax | Assignment) -> str | None:
-    """Apply one argument of `export`, `local`, ...; the name that it declares, None if it is an option or unknown."""
+def expanded_values(shell: Shell, words: Sequence[WordSyntax | Assignment]) -> list[Text | None]:
+    """The values that the arguments of `export`, `local`, ... assign: all are expanded before the first is set."""
+    return [expanded_value(shell, word) if isinstance(word, Assignment) else None for word in words]
+
+
+def declare(shell: Shell, word: WordSyntax | Assignment, value: Text | None = None) -> str | None:
+    """Apply one argument of `export`, `local`, ... that assigns `value`, if it is an assignment; the name that it
+    declares, None if it is an option or unknown.
+    """
     if isinstance(word, Assignment):
-        apply_assignment(shell, word)
+        apply_assignment(shell, word, value)
         return word.name
     for each in expand_words(shell, (word,)):
         text = each.text

@@ -10,13 +10,13 @@ from dtlint.languages.shell.call import Call
 from dtlint.languages.shell.inputs import input_of, read_options
 from dtlint.languages.shell.lines import with_line_ends
 from dtlint.languages.shell.patterns import affordable, compiled, posix_pattern
-from dtlint.languages.shell.text import Text, cut, flat, known, lines, literal
+from dtlint.languages.shell.text import Text, cut, derived, flat, known, lines, literal
 from dtlint.languages.traced import Piece
 
 PROGRAM = re.compile(
     r"\s*(?:NR\s*==\s*(?P<row>\d+)|/(?P<pattern>(?:[^/\\]|\\.)*)/)?\s*(?:\{\s*print\s*(?P<what>[^{}]*?);?\s*(?:;\s*exit;?)?\s*\})?\s*$"
 )
-ITEM = re.compile(r'\s*(?:\$(\d+|NF)|"((?:[^"\\]|\\.)*)"|(,))')
+ITEM = re.compile(r'\s*(?:\$(\d+|NF)|"((?:[^"\\]|\\.)*)"|(,)|(NF)\b)')
 
 
 def run_awk(call: Call) -> Text | None:
@@ -58,14 +58,16 @@ def _chosen(texts: list[Text], program: re.Match[str]) -> list[Text] | None:
     return [line for line in texts if matcher.search(flat(line))]
 
 
-def _printed(call: Call, line: Text, items: list[tuple[str, str, str]], separator: str | None) -> Text:
+def _printed(call: Call, line: Text, items: list[tuple[str, str, str, str]], separator: str | None) -> Text:
     if not items:
         return line
     fields = _fields(line, separator)
     pieces: list[Piece] = []
-    for field, constant, comma in items:
+    for field, constant, comma, count in items:
         if comma:
             pieces.extend(literal(" ", call.place))
+        elif count:
+            pieces.append(derived(str(len(fields)), line) if line else literal("0", call.place)[0])
         elif field:
             number = len(fields) if field == "NF" else int(field[:9])
             pieces.extend(line if number == 0 else fields[number - 1] if number <= len(fields) else ())

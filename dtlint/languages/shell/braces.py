@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
-from dtlint.languages.shell.syntax import Literal, Part
+from dtlint.languages.shell.syntax import Literal, Parameter, Part
 from dtlint.source import Span
 
-RANGE = re.compile(r"(?:(-?\d+)\.\.(-?\d+)|([A-Za-z])\.\.([A-Za-z]))(?:\.\.(-?\d+))?$")
+RANGE = r"(?:(-?\d+)\.\.(-?\d+)|([A-Za-z])\.\.([A-Za-z]))(?:\.\.(-?\d+))?$"
+NAME_CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 MAX_WORDS = 1_000
 """Most words that braces may make; beyond, they are kept as written."""
 
@@ -19,7 +20,24 @@ def brace_words(parts: Parts) -> list[Parts]:
     if not any(isinstance(part, Literal) and not part.quoted and "{" in part.text for part in parts):
         return [parts]
     words = _expand(_single_characters(parts), 0)
-    return [_merged(word) for word in words] if len(words) <= MAX_WORDS else [parts]
+    return [_with_names(_merged(word)) for word in words] if len(words) <= MAX_WORDS else [parts]
+
+
+def _with_names(parts: Parts) -> Parts:
+    """Parts in which a name takes what a brace puts behind it: `$A{1..2}` is `$A1` and `$A2`."""
+    joined: list[Part] = []
+    for part in parts:
+        before = joined[-1] if joined else None
+        if isinstance(before, Parameter) and isinstance(part, Literal) and not part.quoted and _is_bare(before):
+            rest = part.text.lstrip(NAME_CHARACTERS)
+            joined[-1] = before._replace(name=before.name + part.text[: len(part.text) - len(rest)])
+            part = part._replace(text=rest)
+        joined.append(part)
+    return tuple(joined)
+
+
+def _is_bare(parameter: Parameter) -> bool:
+    return not parameter.quoted and parameter.span.text == f"${parameter.name}" and parameter.name.isidentifier()
 
 
 def _single_characters(parts: Parts) -> Parts:
@@ -85,7 +103,7 @@ def _range(inside: Parts) -> list[Parts]:
     if len(inside) != 1 or not isinstance(inside[0], Literal):
         return []
     part = inside[0]
-    match = RANGE.match(part.text)
+    match = re.match(RANGE, part.text)
     if not match:
         return []
     first, last = (int(match[1]), int(match[2])) if match[1] else (ord(match[3]), ord(match[4]))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import NamedTuple
 
-from dtlint.languages.shell.flow import Leave
+from dtlint.languages.shell.flow import Leave, LeaveLoop, NextRound
+from dtlint.languages.shell.relevance import leaves
 from dtlint.languages.shell.state import Array, Fact, Shell, Variable
 from dtlint.languages.shell.syntax import Node
 from dtlint.languages.shell.text import Text, cut, flat, place_of, shown
-from dtlint.languages.shell.walk import leaves
 from dtlint.languages.traced import Piece
+from dtlint.record import NamedTuple
 from dtlint.source import Span
 
 NAMES = re.compile(r"\$\{?#?(\w+)")
@@ -69,17 +69,33 @@ def _take(shell: Shell, choice: Choice, run: Callable[[Shell, Node], None]) -> N
 def _join(shell: Shell, choices: list[Choice], place: Span, run: Callable[[Shell, Node], None]) -> None:
     """Follow every choice in a copy; what all agree on stays, the rest becomes unknown."""
     outcomes: list[Shell] = []
+    printed: list[Text] = []
     for choice in choices:
         copy = shell.child()
-        if choice.body is not None:
-            try:
-                run(copy, choice.body)
-            except Leave:
-                continue
-        outcomes.append(copy)
+        copy.out = None if shell.out is None else []
+        stays = choice.body is None or _stays(copy, choice.body, run)
+        printed.append(tuple(copy.out or ()))
+        shell.may_leave_loop |= copy.may_leave_loop
+        if stays:
+            outcomes.append(copy)
     how = next((fact.how for choice in choices for fact in choice.facts), "")
-    why = f"depends on {choices[0].label}"
-    merge(shell, outcomes, Piece(None, place_of(place), unknown=why, how=how))
+    doubt = Piece(None, place_of(place), unknown=f"depends on {choices[0].label}", how=how)
+    merge(shell, outcomes, doubt)
+    shell.emit(printed[0] if len({shown(text) for text in printed}) == 1 else (doubt,))
+
+
+def _stays(copy: Shell, body: Node, run: Callable[[Shell, Node], None]) -> bool:
+    """Follow a branch in a copy; whether the commands behind it are reached from there."""
+    try:
+        run(copy, body)
+    except NextRound:
+        return True
+    except LeaveLoop:
+        copy.may_leave_loop = True
+        return True
+    except Leave:
+        return False
+    return True
 
 
 def merge(shell: Shell, outcomes: list[Shell], doubt: Piece) -> None:

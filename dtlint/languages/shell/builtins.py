@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dtlint.languages.shell.ansi import escape_at
-from dtlint.languages.shell.arithmetic import number_of
 from dtlint.languages.shell.call import Call
-from dtlint.languages.shell.conditions import test_words
 from dtlint.languages.shell.declaring import run_declare, run_export, run_unset
 from dtlint.languages.shell.flow import ExitShell, LeaveLoop, NextRound, ReturnFromFunction
-from dtlint.languages.shell.formats import printf_text
-from dtlint.languages.shell.reading import run_mapfile, run_read
 from dtlint.languages.shell.state import Positional, Verdict
 from dtlint.languages.shell.text import Text, cut, flat, literal, unknown
 from dtlint.languages.shell.variables import assign, positional_of, read_text
-from dtlint.languages.traced import Piece
+from dtlint.languages.traced import Piece, Word
 
 WITHOUT_TRACE_WRITTEN = """
-wait trap cd shopt ulimit umask alias unalias pushd popd jobs kill disown times enable history bind caller
+wait cd shopt ulimit umask alias unalias pushd popd jobs kill disown times enable history bind caller
 """
 WITHOUT_TRACE = frozenset(WITHOUT_TRACE_WRITTEN.split())
 
@@ -28,6 +23,8 @@ def _nothing(call: Call) -> None:
 
 
 def _test(call: Call) -> None:
+    from dtlint.languages.shell.conditions import test_words
+
     words = call.words[1:]
     if call.words[0].text == "[":
         words = words[:-1] if words and words[-1].text == "]" else words
@@ -62,6 +59,8 @@ def with_escapes(text: Text) -> Text:
     characters = flat(text)
     if "\\" not in characters:
         return text
+    from dtlint.languages.shell.ansi import escape_at
+
     pieces: list[Piece] = []
     at = 0
     while at < len(characters):
@@ -77,6 +76,8 @@ def with_escapes(text: Text) -> Text:
 
 
 def _printf(call: Call) -> None:
+    from dtlint.languages.shell.formats import printf_text
+
     words = call.words[1:]
     if words and words[0].text == "--":
         words = words[1:]
@@ -86,10 +87,18 @@ def _printf(call: Call) -> None:
         call.shell.emit(printf_text(words, call.place))
 
 
+def _trap(call: Call) -> None:
+    """`trap COMMANDS EXIT`: they run when the script ends; other signals do not come."""
+    if len(call.words) > 2 and {"EXIT", "0"} & {word.text for word in call.words[2:]}:
+        call.shell.exit_trap = call.words[1].pieces if call.words[1].text != "-" else ()
+
+
 def _set(call: Call) -> None:
     words = call.words[1:]
     for number, word in enumerate(words):
         text = word.text
+        if text in ("-a", "+a", "allexport"):
+            call.shell.exports_all = text == "-a" or (number > 0 and words[number - 1].text == "-o")
         if text == "--":
             call.shell.positional = positional_of(words[number + 1 :])
             return
@@ -101,7 +110,7 @@ def _set(call: Call) -> None:
 
 
 def _shift(call: Call) -> None:
-    count = number_of(call.shell, call.words[1].pieces, call.place) if len(call.words) > 1 else 1
+    count = _number(call, call.words[1]) if len(call.words) > 1 else 1
     before = call.shell.positional
     if count is None or count < 0 or (count > len(before.words) and before.rest is None):
         call.shell.status = Verdict(False)
@@ -112,19 +121,44 @@ def _shift(call: Call) -> None:
 def _let(call: Call) -> None:
     number: int | None = 0
     for word in call.words[1:]:
-        number = number_of(call.shell, word.pieces, call.place)
+        number = _number(call, word)
     call.shell.status = Verdict(None if number is None else number != 0)
 
 
+def _number(call: Call, word: Word) -> int | None:
+    from dtlint.languages.shell.arithmetic import number_of
+
+    return number_of(call.shell, word.pieces, call.place)
+
+
+def _read(call: Call) -> None:
+    from dtlint.languages.shell.reading import run_read
+
+    run_read(call)
+
+
+def _mapfile(call: Call) -> None:
+    from dtlint.languages.shell.reading import run_mapfile
+
+    run_mapfile(call)
+
+
 def _exit(call: Call) -> None:
+    _leave_with(call)
     raise ExitShell
 
 
 def _return(call: Call) -> None:
+    _leave_with(call)
+    raise ReturnFromFunction
+
+
+def _leave_with(call: Call) -> None:
+    """Take over the status that `exit` and `return` name."""
     texts = call.texts
     if texts:
-        call.shell.status = Verdict(texts[0] == "0") if texts[0] is not None and texts[0].isdigit() else Verdict(None)
-    raise ReturnFromFunction
+        told = texts[0] is not None and texts[0].isdecimal() and len(texts[0]) < 4
+        call.shell.status = Verdict(texts[0] == "0", code=int(texts[0] or 0)) if told else Verdict(None)
 
 
 def _levels(call: Call) -> int:
@@ -141,8 +175,9 @@ def _continue(call: Call) -> None:
 
 
 def _getopts(call: Call) -> None:
-    """Options that were not given are not there."""
-    call.shell.status = Verdict(False)
+    from dtlint.languages.shell.options import run_getopts
+
+    run_getopts(call)
 
 
 def _pwd(call: Call) -> None:
@@ -170,9 +205,10 @@ BUILTINS: dict[str, Callable[[Call], None]] = {
     "unset": run_unset,
     "set": _set,
     "shift": _shift,
-    "read": run_read,
-    "mapfile": run_mapfile,
-    "readarray": run_mapfile,
+    "trap": _trap,
+    "read": _read,
+    "mapfile": _mapfile,
+    "readarray": _mapfile,
     "let": _let,
     "getopts": _getopts,
     "exit": _exit,

@@ -19,6 +19,8 @@ def run_seq(call: Call) -> Text | None:
     """`seq [FIRST [STEP]] LAST`."""
     words = call.words[1:]
     separator = "\n"
+    padded = bool(words) and words[0].text in ("-w", "--equal-width")
+    words = words[1:] if padded else words
     if words and (words[0].text or "").startswith("-s"):
         glued = (words[0].text or "")[2:]
         separator, words = (glued, words[1:]) if glued else ((words[1].text or "\n") if words[1:] else "\n", words[2:])
@@ -32,7 +34,8 @@ def run_seq(call: Call) -> Text | None:
     values = range(first, numbers[-1] + (1 if step > 0 else -1), step)
     if not values:
         return ()
-    return (derived(separator.join(map(str, values)) + "\n", words[-1].pieces),)
+    width = max(len(str(value)) for value in (*values, first)) if padded else 0
+    return (derived(separator.join(str(value).zfill(width) for value in values) + "\n", words[-1].pieces),)
 
 
 def run_expr(call: Call) -> Text | None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from dtlint.languages.shell.state import Shell
 from dtlint.languages.shell.syntax import Simple
 from dtlint.languages.shell.text import Text
 from dtlint.languages.traced import Word
+from dtlint.record import NamedTuple
 from dtlint.source import Span
 
 

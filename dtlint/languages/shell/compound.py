@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import NamedTuple
 
+from dtlint.languages.shell.arithmetic_reading import read_arithmetic, read_parenthesised
 from dtlint.languages.shell.cursor import Cursor, SyntaxFault
 from dtlint.languages.shell.simple import read_simple
 from dtlint.languages.shell.syntax import (
@@ -25,7 +25,8 @@ from dtlint.languages.shell.syntax import (
     WordSyntax,
 )
 from dtlint.languages.shell.tokens import skip_blanks, skip_lines
-from dtlint.languages.shell.words import read_arithmetic, read_parenthesised, read_unquoted_part, read_word
+from dtlint.languages.shell.words import read_unquoted_part, read_until, read_word
+from dtlint.record import NamedTuple
 from dtlint.source import Span
 
 NAME = re.compile(r"[A-Za-z_]\w*")
@@ -131,7 +132,7 @@ def _loop_words(cursor: Cursor) -> tuple[WordSyntax, ...] | None:
 
 def _read_arithmetic_for(cursor: Cursor, grammar: Grammar, start: int) -> Node:
     cursor.at += 2
-    clauses = [read_arithmetic(cursor, ";"), read_arithmetic(cursor, ";"), read_arithmetic(cursor)]
+    clauses = [read_arithmetic(cursor, read_until, closing) for closing in (";", ";", "))")]
     first, second, third = clauses
     if first is None or second is None or third is None:
         raise SyntaxFault(start, "this for (( )) is never closed")
@@ -194,7 +195,7 @@ def read_subshell(cursor: Cursor, grammar: Grammar) -> Node:
     """`( commands )`, or `(( expression ))` where the parentheses close as those of arithmetic do."""
     start = cursor.at
     if cursor.text.startswith("((", start):
-        expression = read_parenthesised(cursor, start + 2)
+        expression = read_parenthesised(cursor, start + 2, read_until)
         if expression is not None:
             return ArithmeticCommand(expression, cursor.span(start))
     cursor.at += 1

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from dtlint.languages.shell.arithmetic import number_of
-from dtlint.languages.shell.expand import expand_text, pattern_of
+from dtlint.languages.shell.expand import expand_part, expand_text, pattern_of
 from dtlint.languages.shell.files import file_exists
 from dtlint.languages.shell.patterns import affordable, compiled, posix_pattern
-from dtlint.languages.shell.state import Array, Fact, Shell, Verdict
-from dtlint.languages.shell.syntax import Condition, WordSyntax
+from dtlint.languages.shell.state import Array, Fact, Shell, Verdict, both, either, opposite
+from dtlint.languages.shell.syntax import Condition, Literal, WordSyntax
 from dtlint.languages.shell.text import Text, flat, known, literal, sole_unknown
 from dtlint.languages.traced import UNKNOWN_CHARACTER, Word
 from dtlint.source import Span
@@ -47,26 +47,6 @@ FILE_TESTS = frozenset(
         "-N",
     )
 )
-
-
-def both(left: Verdict, right: Verdict) -> Verdict:
-    """`left && right`."""
-    if left.value is False or right.value is False:
-        return Verdict(False)
-    value = True if left.value and right.value else None
-    fails = right.fails if left.value else left.fails if right.value else ()
-    return Verdict(value, left.holds + right.holds, fails, left.assumed or right.assumed)
-
-
-def opposite(verdict: Verdict) -> Verdict:
-    """`! verdict`."""
-    value = None if verdict.value is None else not verdict.value
-    return Verdict(value, verdict.fails, verdict.holds, verdict.assumed)
-
-
-def either(left: Verdict, right: Verdict) -> Verdict:
-    """`left || right`."""
-    return opposite(both(opposite(left), opposite(right)))
 
 
 def test_words(shell: Shell, words: Sequence[Word], span: Span) -> Verdict:
@@ -132,7 +112,10 @@ def unary(shell: Shell, operator: str, operand: Text, span: Span) -> Verdict:
 
 
 def _set(shell: Shell, name: str) -> Verdict:
-    bare = name.partition("[")[0]
+    bare, _, index = name.partition("[")
+    value = shell.variables.get(bare)
+    if index and isinstance(value, Array) and value.rest is None:
+        return Verdict(bool(value.items) if index in ("@]", "*]") else index.rstrip("]") in value.items)
     if bare in shell.variables:
         return Verdict(True)
     return Verdict(False, assumed=f"the caller may set {bare}") if bare in shell.world.assigned else UNKNOWN
@@ -143,7 +126,10 @@ def _not_empty(shell: Shell, text: Text) -> Verdict:
         return Verdict(True)
     missing = sole_unknown(text)
     if missing is None and all(piece.text is not None for piece in text):
-        return Verdict(False, assumed=next((piece.assumed for piece in text if piece.assumed), ""))
+        unset = next((piece for piece in text if piece.assumed), None)
+        if unset is None:
+            return Verdict(False)
+        return Verdict(False, (Fact(unset.how, "", False),) if unset.how else (), (), unset.assumed)
     if missing is None or not missing.how:
         return UNKNOWN
     if "" in shell.world.unequal.get(missing.how, ()):
@@ -268,7 +254,7 @@ def _binary_condition(shell: Shell, operator: str, left: WordSyntax, right: Word
 
 def matches_pattern(shell: Shell, text: Text, word: WordSyntax) -> Verdict:
     """Whether a text fits a shell pattern (case, and `==` in `[[ ]]`)."""
-    if not any(char in word.span.text for char in "*?["):
+    if not _may_be_pattern(shell, word):
         return equality(shell, text, expand_text(shell, word))
     pattern = pattern_of(shell, word)
     if pattern == ".*":
@@ -276,6 +262,17 @@ def matches_pattern(shell: Shell, text: Text, word: WordSyntax) -> Verdict:
     if pattern is None or known(text) is None:
         return UNKNOWN
     return _fits(pattern, known(text) or "")
+
+
+def _may_be_pattern(shell: Shell, word: WordSyntax) -> bool:
+    """Whether a word holds pattern characters that are not quoted: written ones, or those of a variable."""
+    for part in word.parts:
+        if getattr(part, "quoted", False):
+            continue
+        text = (part.text,) if isinstance(part, Literal) else map(flat, expand_part(shell, part).texts)
+        if any(char in each for each in text for char in "*?["):
+            return True
+    return False
 
 
 def _fits(pattern: str, characters: str) -> Verdict:

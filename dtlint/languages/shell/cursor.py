@@ -62,10 +62,23 @@ class Cursor:
         """An empty word at `start`."""
         return WordSyntax((), Span(self.source, start, start))
 
+    def enter(self, start: int) -> None:
+        """Go one level deeper; SyntaxFault at `start` where that is too deep."""
+        self.depth += 1
+        if self.depth > MAX_NESTING:
+            raise SyntaxFault(start, f"nested more than {MAX_NESTING} levels deep")
+
     def problem(self, start: int, end: int, message: str) -> None:
-        """Note a defect that does not stop the reading."""
+        """Note a defect that bash takes."""
+        self._note(Problem(Span(self.source, start, end), message, fatal=False))
+
+    def refused(self, start: int, message: str) -> None:
+        """Note a defect for which bash refuses the script; the reading goes on behind it."""
+        self._note(Problem(Span(self.source, start, min(start + 1, self.end)), message, fatal=True))
+
+    def _note(self, problem: Problem) -> None:
         if len(self.problems) < 50:
-            self.problems.append(Problem(Span(self.source, start, end), message, fatal=False))
+            self.problems.append(problem)
 
 
 class SyntaxFault(Exception):  # noqa: N818 - control flow of the reader: recovery continues at the next line

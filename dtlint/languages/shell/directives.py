@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 
-from dtlint.languages.shell.state import Shell
+from dtlint.languages.shell.state import Fact, Shell
 from dtlint.languages.traced import Piece, Word, pieces_between
 from dtlint.source import Source, Span
 from dtlint.value import Step
 
-LINE = re.compile(r"^[ \t]*#SBATCH[ \t]+([^\n]*)", re.MULTILINE)
-COMMAND = re.compile(r"^[ \t]*[^#\s]", re.MULTILINE)
-WORD = re.compile(r"(?:[^\s'\"#]|(?<!\s)#|'[^'\n]*'|\"[^\"\n]*\")+")
+LINE = r"(?m)^[ \t]*#SBATCH[ \t]+([^\n]*)"
+COMMAND = r"(?m)^[ \t]*[^#\s]"
+WORD = r"(?:[^\s'\"#]|(?<!\s)#|'[^'\n]*'|\"[^\"\n]*\")+"
 FOLLOWING = {
     "nodes": ("SLURM_NNODES", "SLURM_JOB_NUM_NODES"),
     "ntasks": ("SLURM_NTASKS", "SLURM_NPROCS"),
@@ -20,8 +20,18 @@ FOLLOWING = {
     "gpus-per-node": ("SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE"),
     "gres": ("SLURM_GPUS_ON_NODE",),
 }
+OF_EVERY_JOB = (
+    "SLURM_JOB_ID",
+    "SLURM_JOBID",
+    "SLURM_JOB_NAME",
+    "SLURM_JOB_NODELIST",
+    "SLURM_NODELIST",
+    "SLURM_SUBMIT_DIR",
+)
+"""Variables that Slurm sets in every job: where a script has directives, they are taken to be set."""
+
 SHORT = {"-N": "nodes", "-n": "ntasks", "-c": "cpus-per-task"}
-COUNT = re.compile(r"(?:gpu:(?:[\w.-]+:)?)?(\d+)$")
+COUNT = r"(?:gpu:(?:[\w.-]+:)?)?(\d+)$"
 MEANS = {
     "nodes": "cluster.nodes",
     "gpus-per-node": "cluster.gpus_per_node",
@@ -34,17 +44,17 @@ def read_directives(source: Source) -> tuple[Word, ...]:
     """The words of the `#SBATCH` lines above the first command, each with its place."""
     if "#SBATCH" not in source.text:
         return ()
-    command = COMMAND.search(source.text)
+    command = re.search(COMMAND, source.text)
     end = command.start() if command else len(source.text)
     words: list[Word] = []
-    for line in LINE.finditer(source.text, 0, end):
+    for line in re.compile(LINE).finditer(source.text, 0, end):
         words.extend(_words(source, line.start(1), line.end(1)))
     return tuple(words)
 
 
 def _words(source: Source, start: int, end: int) -> list[Word]:
     words: list[Word] = []
-    for match in WORD.finditer(source.text, start, end):
+    for match in re.compile(WORD).finditer(source.text, start, end):
         if source.text[start : match.start()].rstrip(" \t").endswith("#") or "#" in source.text[start : match.start()]:
             break
         words.append(_word(source, match))
@@ -67,9 +77,11 @@ def _word(source: Source, match: re.Match[str]) -> Word:
 
 def apply_directives(shell: Shell, words: tuple[Word, ...]) -> None:
     """Set the SLURM variables whose values the directives fix; what the user tells of the cluster wins."""
+    if words:
+        shell.world.learn(tuple(Fact(f"--env {name}=...", "", False) for name in OF_EVERY_JOB))
     for option, value in _options(words):
         for name in FOLLOWING.get(option, ()):
-            match = COUNT.match(value.text or "")
+            match = re.match(COUNT, value.text or "")
             if not match or MEANS.get(option, "") in shell.world.given.cluster or name in shell.world.given.environment:
                 continue
             piece = value.part(match.start(1), match.end(1)).pieces[0]

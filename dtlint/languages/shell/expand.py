@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, TypeGuard
+from typing import TypeGuard
 
-from dtlint.languages.shell.arithmetic import evaluate
-from dtlint.languages.shell.braces import brace_words
 from dtlint.languages.shell.meanings import meaning_of_output
 from dtlint.languages.shell.parameters import Expansion, expand_parameter
-from dtlint.languages.shell.patterns import glob_pattern
 from dtlint.languages.shell.splitting import field_separators, split_fields
 from dtlint.languages.shell.state import MAX_DEPTH, Array, Shell
 from dtlint.languages.shell.syntax import (
@@ -36,6 +33,7 @@ from dtlint.languages.shell.text import (
 )
 from dtlint.languages.shell.variables import read_variable, told_by_cluster, unset_text
 from dtlint.languages.traced import UNKNOWN_CHARACTER, Piece, Word, pieces_between
+from dtlint.record import NamedTuple
 from dtlint.source import Span
 
 SPECIAL = frozenset("*?[\\")
@@ -54,15 +52,23 @@ def expand_words(shell: Shell, words: Iterable[WordSyntax]) -> list[Word]:
         if len(word.parts) == 1 and _is_plain(word.parts[0]):
             result.append(Word(literal_pieces(word.parts[0]), place_of(word.span)))
             continue
-        for parts in brace_words(word.parts):
+        for parts in _braces_expanded(word):
             result.extend(_fields(shell, parts, word.span))
     return result
+
+
+def _braces_expanded(word: WordSyntax) -> list[tuple[Part, ...]]:
+    if "{" not in word.span.text:
+        return [word.parts]
+    from dtlint.languages.shell.braces import brace_words
+
+    return brace_words(word.parts)
 
 
 def _is_plain(part: Part) -> TypeGuard[Literal]:
     """Whether a part is characters that stand for themselves and for one word."""
     return isinstance(part, Literal) and (
-        part.quoted or not (part.text[:1] == "~" or "{" in part.text or UNKNOWN_CHARACTER in part.text)
+        part.quoted or not (part.text[:1] in ("", "~") or "{" in part.text or UNKNOWN_CHARACTER in part.text)
     )
 
 
@@ -193,6 +199,8 @@ def expand_part(shell: Shell, part: Part) -> Expansion:
     if isinstance(part, Parameter):
         return expand_parameter(shell, part, Expander(expand_text, expand_pattern))
     if isinstance(part, Arithmetic):
+        from dtlint.languages.shell.arithmetic import evaluate
+
         return Expansion([(evaluate(shell, expand_text(shell, part.expression), place_of(part.span)),)])
     if isinstance(part, Substitution):
         return Expansion([substitute(shell, part)])
@@ -287,5 +295,7 @@ def expand_pattern(shell: Shell, word: WordSyntax) -> str | None:
 
 def pattern_of(shell: Shell, word: WordSyntax) -> str | None:
     """A word as a Python pattern for the whole of a text, None if it is unknown."""
+    from dtlint.languages.shell.patterns import glob_pattern
+
     glob = expand_pattern(shell, word)
     return None if glob is None else glob_pattern(glob)

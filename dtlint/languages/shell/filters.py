@@ -8,6 +8,7 @@ from dtlint.languages.shell.awk import run_awk
 from dtlint.languages.shell.calculators import run_bc, run_expr, run_seq
 from dtlint.languages.shell.call import Call
 from dtlint.languages.shell.copies import run_cat, run_copy, run_envsubst, run_move, run_tee
+from dtlint.languages.shell.jq import run_jq
 from dtlint.languages.shell.lines import run_cut, run_grep, run_head, run_sort, run_tail, run_tr, run_uniq, run_wc
 from dtlint.languages.shell.paths import run_basename, run_dirname, run_realpath
 from dtlint.languages.shell.sed import run_sed
@@ -48,6 +49,7 @@ FILTERS: dict[str, Callable[[Call], Text | None]] = {
     "egrep": run_grep,
     "head": run_head,
     "hostname": _hostname,
+    "jq": run_jq,
     "mv": run_move,
     "nproc": _cores,
     "readlink": run_realpath,

@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 
 from dtlint.languages.shell.ansi import escape_at
+from dtlint.languages.shell.builtins import with_escapes
 from dtlint.languages.shell.text import Text, literal, unknown
 from dtlint.languages.traced import Piece, Word
 from dtlint.source import Span
 
 DIRECTIVE = re.compile(r"%([-+ 0#]*)(\d*)(?:\.(\d+))?([sdifbqcxXoueEgG%])")
+SPECIAL = re.compile(r"[^\w@%+=:./^-]", re.ASCII)
+"""What `printf %q` puts a backslash before."""
+
 MAX_ROUNDS = 200
 MAX_WIDTH = 1_000
 
@@ -55,6 +59,8 @@ def _one_round(form: str, word: Word, arguments: list[Word], pieces: list[Piece]
 def _filled(directive: re.Match[str], argument: Word | None, place: Span) -> Text:
     kind = directive[4]
     plain = not directive[1] and not directive[2] and directive[3] is None
+    if kind == "b" and plain and argument is not None:
+        return with_escapes(argument.pieces)
     if kind in "sb" and plain:
         return argument.pieces if argument is not None else ()
     text = "" if argument is None else argument.text
@@ -74,7 +80,9 @@ def _filled(directive: re.Match[str], argument: Word | None, place: Span) -> Tex
 def _formatted(directive: re.Match[str], text: str) -> str | None:
     flags, kind = directive[1], directive[4]
     width, precision = min(int(directive[2] or 0), MAX_WIDTH), directive[3]
-    if kind in "sbq":
+    if kind == "q":
+        return SPECIAL.sub(r"\\\g<0>", text) if text.isprintable() and text else None
+    if kind in "sb":
         shown = text if precision is None else text[: int(precision)]
         return shown.ljust(width) if "-" in flags else shown.rjust(width)
     if kind == "c":

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from dtlint.languages.shell.call import Call
 from dtlint.languages.shell.files import read_file
 from dtlint.languages.shell.text import Text
 from dtlint.languages.traced import Word
+from dtlint.record import NamedTuple
 
 
 class Options(NamedTuple):

@@ -63,12 +63,24 @@ def _look_into_shells(shell: Shell, words: list[Word], command: Command, run: Ru
         text = _script_text(words[number + 1 :])
         if text is not None:
             place, script = text
-            run_in_new_shell(shell, script.pieces, command, run, tuple(words[number + place + 3 :]))
+            started = command._replace(env={**command.env, **_set_by_env(words[:number])})
+            run_in_new_shell(shell, script.pieces, started, run, tuple(words[number + place + 3 :]))
             return
         if _reads_input(shell, words[number + 1 :], name):
-            _run_input(shell, command, run)
+            _run_input(shell, command._replace(env={**command.env, **_set_by_env(words[:number])}), run)
             return
     _look_into_wrap(shell, words, command, run)
+
+
+def _set_by_env(words: list[Word]) -> dict[str, Word]:
+    """What `env NAME=VALUE` among the words before a shell sets for it."""
+    behind = next((number for number, word in enumerate(words) if (word.text or "").rpartition("/")[2] == "env"), None)
+    found: dict[str, Word] = {}
+    for word in [] if behind is None else words[behind + 1 :]:
+        name, equals, _ = word.shown.partition("=")
+        if equals and name.isidentifier():
+            found[name] = word.part(len(name) + 1)
+    return found
 
 
 def _script_text(words: list[Word]) -> tuple[int, Word] | None:

@@ -10,14 +10,21 @@ from dtlint.languages.shell.branches import merge
 from dtlint.languages.shell.expand import expand_text, expand_words
 from dtlint.languages.shell.flow import LeaveLoop, NextRound
 from dtlint.languages.shell.labels import condition_label
-from dtlint.languages.shell.state import MAX_LOOP, Array, Shell, Verdict
-from dtlint.languages.shell.syntax import ArithmeticFor, For, Node, While
+from dtlint.languages.shell.relevance import starts_something
+from dtlint.languages.shell.state import Array, Positional, Shell, Verdict
+from dtlint.languages.shell.syntax import ArithmeticFor, For, Node, Simple, While
 from dtlint.languages.shell.text import place_of, soften
 from dtlint.languages.shell.variables import assign
-from dtlint.languages.shell.walk import names_set, walk
+from dtlint.languages.shell.walk import command_name, names_set, walk
 from dtlint.languages.traced import OPEN_ARGUMENTS, Piece, Word
+from dtlint.source import Problem
 
 Run = Callable[[Shell, Node], None]
+ARGUMENTS = r"\"?(?:\$#|\$\{#\}|\$\{?1\}?)\"?"
+NONE = r"(?:-gt|-ne|>|!=)\s*[\"']?0?[\"']?\s*"
+NONE_LEFT = r"\s*(?:\[\[?|test|\(\()\s*(?:-n\s+)?" + ARGUMENTS + r"\s*(?:" + NONE + r")?(?:\]|\)|;|$)"
+"""The condition of a loop that runs while there are arguments."""
+
 OPTION_LOOP = re.compile(r"\$#|\$\{#\}|\$\{?1\b|getopt|\bread\b|\$@")
 
 
@@ -42,13 +49,14 @@ def run_for(shell: Shell, node: For, run: Run) -> None:
     shell.step()
     shell.status = Verdict(True)
     for number, word in enumerate(_loop_words(shell, node)):
-        if number >= MAX_LOOP:
-            blur(shell, node.body, f"this loop runs more than {MAX_LOOP} times", node)
+        if not shell.world.may_repeat(number):
+            _cut_off(shell, node)
             return
         shell.step()
         assign(shell, node.name, word.pieces)
         if not _round(shell, node.body, run):
             return
+    _blur_if_left(shell, node)
 
 
 def _loop_words(shell: Shell, node: For) -> list[Word]:
@@ -68,7 +76,9 @@ def run_arithmetic_for(shell: Shell, node: ArithmeticFor, run: Run) -> None:
     start, condition, step = node.clauses
     place = place_of(node.span)
     number_of(shell, expand_text(shell, start), place)
-    for _ in range(MAX_LOOP):
+    number = 0
+    while shell.world.may_repeat(number):
+        number += 1
         shell.step()
         if condition.parts:
             answer = number_of(shell, expand_text(shell, condition), place)
@@ -76,16 +86,19 @@ def run_arithmetic_for(shell: Shell, node: ArithmeticFor, run: Run) -> None:
                 _run_once(shell, node.body, run, node)
                 return
             if answer == 0:
+                _blur_if_left(shell, node)
                 return
         if not _round(shell, node.body, run):
             return
         number_of(shell, expand_text(shell, step), place)
-    blur(shell, node.body, f"this loop runs more than {MAX_LOOP} times", node)
+    _cut_off(shell, node)
 
 
 def run_while(shell: Shell, node: While, run: Run, verdict_of: Callable[[Shell, Node], Verdict]) -> None:
     """`while` and `until`."""
-    for _ in range(MAX_LOOP):
+    number = 0
+    while shell.world.may_repeat(number):
+        number += 1
         shell.step()
         verdict = verdict_of(shell, node.condition)
         if verdict.value is None:
@@ -93,10 +106,11 @@ def run_while(shell: Shell, node: While, run: Run, verdict_of: Callable[[Shell, 
             return
         if verdict.value is node.until:
             shell.status = Verdict(True)
+            _blur_if_left(shell, node)
             return
-        if not _round(shell, node.body, run):
+        if not _round(shell, node.body, run) or _blur_if_left(shell, node):
             return
-    blur(shell, node.body, f"this loop runs more than {MAX_LOOP} times", node)
+    _cut_off(shell, node)
 
 
 def _undecided_while(shell: Shell, node: While, run: Run) -> None:
@@ -107,8 +121,19 @@ def _undecided_while(shell: Shell, node: While, run: Run) -> None:
             value = shell.variables[name]
             if not isinstance(value, Array):
                 shell.variables[name] = soften(value, f"an option of the script may set {name}", node.span)
+        if _consumes_all(node):
+            shell.positional = Positional(())
         return
     _run_once(shell, node.body, run, node)
+
+
+def _consumes_all(node: While) -> bool:
+    """Whether no argument is left behind a loop: it ends only when they are used up."""
+    ends = re.compile(NONE_LEFT).match(node.condition.span.text)
+    leaving = (
+        each for each in walk(node.body) if isinstance(each, Simple) and command_name(each) in ("break", "return")
+    )
+    return ends is not None and next(leaving, None) is None
 
 
 def _run_once(shell: Shell, body: Node, run: Run, node: While | ArithmeticFor) -> None:
@@ -117,6 +142,23 @@ def _run_once(shell: Shell, body: Node, run: Run, node: While | ArithmeticFor) -
     _round(outcome, body, run)
     doubt = Piece(None, place_of(node.span), unknown=f"depends on how often the loop over {label} runs")
     merge(shell, [shell.child(), outcome], doubt)
+
+
+def _cut_off(shell: Shell, node: For | While | ArithmeticFor) -> None:
+    """Leave a loop that is not followed to its end; where it starts something, that is said."""
+    blur(shell, node.body, "this loop runs more often than is followed", node)
+    if any(starts_something(each) for each in walk(node.body)) and len(shell.world.problems) < 20:
+        message = "this loop runs more often than is followed; what it starts later is not listed"
+        shell.world.problems.append(Problem(place_of(node.span), message, fatal=False))
+
+
+def _blur_if_left(shell: Shell, node: For | While | ArithmeticFor) -> bool:
+    """Make what a loop sets unknown if an undecided condition may have ended it before; whether that is so."""
+    if not shell.may_leave_loop:
+        return False
+    shell.may_leave_loop = False
+    blur(shell, node.body, "depends on when this loop ends", node)
+    return True
 
 
 def blur(shell: Shell, body: Node, why: str, node: For | While | ArithmeticFor) -> None:

@@ -41,6 +41,9 @@ MACHINE = frozenset(
 )
 """Variables that the machine sets and that stand for no setting."""
 
+SCHEDULERS = ("SLURM_", "PBS_", "LSB_", "OMPI_", "PMI_")
+"""How the variables begin that a scheduler sets for a job, even where a script sets them for use without one."""
+
 OUTPUTS = (
     (
         r"nvidia-smi[^|]*(?:\| *grep[^|]*)?\| *wc +-l|nvidia-smi[^|]*\| *grep +-c\b|rocm-smi.*\| *wc +-l",

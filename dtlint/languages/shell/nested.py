@@ -30,7 +30,7 @@ def run_in_new_shell(shell: Shell, text: Text, wrapper: Command, run: Run, words
     child = shell.child()
     child.wrapper = (*shell.wrapper, wrapper)
     child.out = None
-    child.functions = {}
+    child.functions = {name: body for name, body in shell.functions.items() if f"{name}()" in shell.exported}
     child.locals = []
     child.nesting += 1
     child.name = words[0].pieces if words else shell.name

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
-from dtlint.languages.shell.arithmetic import number_of
-from dtlint.languages.shell.rewriting import Expanding, transformed
 from dtlint.languages.shell.state import Array, Shell
 from dtlint.languages.shell.syntax import Literal, Parameter, WordSyntax
 from dtlint.languages.shell.text import (
@@ -33,7 +31,11 @@ from dtlint.languages.shell.variables import (
     read_text,
 )
 from dtlint.languages.traced import Piece
+from dtlint.record import NamedTuple
 from dtlint.source import Span
+
+if TYPE_CHECKING:
+    from dtlint.languages.shell.rewriting import Expanding
 
 
 class Expansion(NamedTuple):
@@ -50,10 +52,16 @@ class Expansion(NamedTuple):
 def expand_parameter(shell: Shell, part: Parameter, expander: Expanding) -> Expansion:
     """The texts that a parameter expansion gives, each piece with a step for this use."""
     label = part.span.text if len(part.span.text) <= 40 else part.span.text[:37] + "..."
+    if part.name in shell.references:
+        if part.indirect and part.subscript is None:
+            return Expansion([literal(shell.references[part.name], part.span)])
+        part = part._replace(name=shell.references[part.name])
     if part.indirect:
         return _indirect(shell, part, expander)
     if _is_list(part):
         expansion = _list(shell, part, expander)
+        if expansion.operand is not None:
+            return expansion
         return Expansion([through(text, part.span, label) for text in expansion.texts], expansion.open)
     text = _scalar(shell, part, expander)
     if isinstance(text, WordSyntax):
@@ -64,6 +72,8 @@ def expand_parameter(shell: Shell, part: Parameter, expander: Expanding) -> Expa
 def _is_list(part: Parameter) -> bool:
     if part.operator == "length":
         return False
+    if part.operator == "names":
+        return True
     return part.name in ("@", "*") or (part.subscript is not None and part.subscript.span.text in ("@", "*"))
 
 
@@ -91,11 +101,14 @@ def element_key(shell: Shell, name: str, index: Text, span: Span) -> str:
     value = shell.variables.get(name)
     if isinstance(value, Array) and value.associative:
         return known(index) or "\ue000"
-    number = number_of(shell, index, span)
+    number = _number(shell, index, span)
     return "\ue000" if number is None else str(number)
 
 
 def _list(shell: Shell, part: Parameter, expander: Expanding) -> Expansion:
+    if part.operator == "names":
+        names = sorted(name for name in shell.variables if name.startswith(part.name))
+        return _starred(shell, part, [literal(name, part.span) for name in names], None)
     if part.operator == "keys":
         return _starred(shell, part, [literal(key, part.span) for key in all_keys(shell, part.name)], None)
     positional = part.name in ("@", "*")
@@ -106,7 +119,7 @@ def _list(shell: Shell, part: Parameter, expander: Expanding) -> Expansion:
     if part.operator and part.operator.lstrip(":")[0] in "-=?+":
         return _list_default(shell, part, expander, texts, rest)
     if part.operator:
-        texts = [transformed(shell, part, expander, text) for text in texts]
+        texts = [_rewritten(shell, part, expander, text) for text in texts]
     return _starred(shell, part, texts, rest)
 
 
@@ -119,15 +132,13 @@ def _list_default(
     shell: Shell, part: Parameter, expander: Expanding, texts: list[Text], rest: Piece | None
 ) -> Expansion:
     filled = bool(texts)
-    if part.operator[-1] == "+":
-        return _starred(shell, part, [expander.text(shell, part.operands[0])] if filled else [], None)
-    return _starred(
-        shell, part, texts if filled else [expander.text(shell, part.operands[0])], rest if filled else None
-    )
+    if filled is (part.operator[-1] == "+"):
+        return Expansion([], operand=part.operands[0])
+    return _starred(shell, part, texts, rest) if filled else Expansion([])
 
 
 def _slice(shell: Shell, part: Parameter, expander: Expanding, texts: list[Text], rest: Piece | None) -> Expansion:
-    bounds = [number_of(shell, expander.text(shell, operand), part.span) for operand in part.operands]
+    bounds = [_number(shell, expander.text(shell, operand), part.span) for operand in part.operands]
     if None in bounds:
         return Expansion([unknown(part.span, f"the bounds of {part.span.text} are unknown")], open=True)
     positional = part.name in ("@", "*")
@@ -164,7 +175,7 @@ def _scalar(shell: Shell, part: Parameter, expander: Expanding) -> Text | WordSy
         return _substring(shell, part, expander, text)
     if part.operator.lstrip(":")[0] in "-=?+":
         return _defaulted(shell, part, expander, text)
-    return transformed(shell, part, expander, text)
+    return _rewritten(shell, part, expander, text)
 
 
 def _present(shell: Shell, part: Parameter, key: str) -> Text:
@@ -191,7 +202,7 @@ def _defaulted(shell: Shell, part: Parameter, expander: Expanding, text: Text) -
     characters = flat(text)
     empty = not characters if part.operator[0] == ":" else not characters and not is_set(shell, part.name)
     if kind == "+":
-        return () if empty else expander.text(shell, part.operands[0])
+        return () if empty else _operand(shell, part, expander)
     if not empty:
         return text
     if kind == "?":
@@ -204,6 +215,8 @@ def _assumed_default(
 ) -> Text | WordSyntax:
     asked = missing.how.split()[-1].removesuffix("=...")
     why = f"the caller may give argument {asked}" if missing.how.startswith("--arg") else f"the caller may set {asked}"
+    if "" in shell.world.unequal.get(missing.how, ()):
+        return expander.text(shell, part.operands[0]) if kind == "+" else (missing,)
     if kind == "?":
         return (missing,)
     if kind == "+":
@@ -211,12 +224,20 @@ def _assumed_default(
     return _default(shell, part, expander, why)
 
 
-def _has_quoted_blanks(word: WordSyntax) -> bool:
-    return any(isinstance(part, Literal) and part.quoted and " " in part.text for part in word.parts)
+def _operand(shell: Shell, part: Parameter, expander: Expanding) -> Text | WordSyntax:
+    """The operand as a text, or as written where parts of it are quoted, which are then not split."""
+    operand = part.operands[0]
+    return operand if not part.quoted and _is_partly_quoted(operand) else expander.text(shell, operand)
+
+
+def _is_partly_quoted(word: WordSyntax) -> bool:
+    return any(
+        getattr(part, "quoted", False) and (not isinstance(part, Literal) or " " in part.text) for part in word.parts
+    )
 
 
 def _default(shell: Shell, part: Parameter, expander: Expanding, why: str) -> Text | WordSyntax:
-    if part.operator[-1] == "-" and not part.quoted and _has_quoted_blanks(part.operands[0]):
+    if part.operator[-1] == "-" and not part.quoted and _is_partly_quoted(part.operands[0]):
         return part.operands[0]
     default = expander.text(shell, part.operands[0])
     if why:
@@ -227,7 +248,7 @@ def _default(shell: Shell, part: Parameter, expander: Expanding, why: str) -> Te
 
 
 def _substring(shell: Shell, part: Parameter, expander: Expanding, text: Text) -> Text:
-    bounds = [number_of(shell, expander.text(shell, operand), part.span) for operand in part.operands]
+    bounds = [_number(shell, expander.text(shell, operand), part.span) for operand in part.operands]
     if known(text) is None or None in bounds:
         return unknown(part.span, f"{part.span.text} is a part of an unknown text") if text else ()
     size = len(flat(text))
@@ -237,3 +258,15 @@ def _substring(shell: Shell, part: Parameter, expander: Expanding, text: Text) -
     if len(bounds) > 1 and bounds[1] is not None:
         end = size + bounds[1] if bounds[1] < 0 else min(start + bounds[1], size)
     return cut(text, start, max(start, end))
+
+
+def _rewritten(shell: Shell, part: Parameter, expander: Expanding, text: Text) -> Text:
+    from dtlint.languages.shell.rewriting import transformed
+
+    return transformed(shell, part, expander, text)
+
+
+def _number(shell: Shell, text: Text, span: Span) -> int | None:
+    from dtlint.languages.shell.arithmetic import number_of
+
+    return number_of(shell, text, span)

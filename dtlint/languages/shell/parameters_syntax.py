@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 from dtlint.languages.shell.cursor import Cursor, SyntaxFault
 from dtlint.languages.shell.syntax import Parameter, WordSyntax
+from dtlint.source import Span
 
 NAME = re.compile(r"[A-Za-z_]\w*|\d+|[@*#?$!-]")
-OPERATOR = re.compile(r":?[-=?+]|##?|%%?|/[/#%]?|\^\^?|,,?|@[A-Za-z]|:")
+OPERATOR = re.compile(r":?[-=?+]|##?|%%?|/[/#%]?|\^\^?|,,?|~~?|@[A-Za-z]|:")
 
 PATTERN_OPERATORS = "#%/"
 """Operators whose first operand is a pattern: double quotes around the expansion do not quote it."""
@@ -26,6 +27,10 @@ def read_parameter(cursor: Cursor, quoted: bool, read_until: ReadUntil) -> Param
     if not name:
         raise SyntaxFault(start, "${ is not followed by a parameter")
     cursor.at = name.end()
+    if prefix == "!" and cursor.peek(2) in ("@}", "*}"):
+        every = WordSyntax((), Span(cursor.source, cursor.at, cursor.at + 1))
+        cursor.at += 2
+        return Parameter(name[0], cursor.span(start), quoted, every, "names")
     index = _subscript(cursor, read_until) if cursor.peek() == "[" else None
     if cursor.peek() == "}":
         cursor.at += 1
@@ -65,7 +70,10 @@ def _all_elements(index: WordSyntax | None) -> bool:
 def _operation(cursor: Cursor, start: int, quoted: bool, read_until: ReadUntil) -> tuple[str, tuple[WordSyntax, ...]]:
     match = OPERATOR.match(cursor.text, cursor.at)
     if not match:
-        raise SyntaxFault(start, "this expansion has an operator that bash does not know")
+        closed = cursor.peek() not in ("", "\n")
+        raise SyntaxFault(
+            start, "this expansion has an operator that bash does not know" if closed else "${ is never closed"
+        )
     operator = match[0]
     cursor.at = match.end()
     stop = "/}" if operator[0] == "/" else ":}" if operator == ":" else "}"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import posixpath
+
 from dtlint.languages.shell.call import Call
 from dtlint.languages.shell.inputs import read_options
-from dtlint.languages.shell.text import Text, cut, flat, literal, unknown
+from dtlint.languages.shell.text import Text, cut, flat, known, literal, reworded, unknown
 
 
 def run_basename(call: Call) -> Text | None:
@@ -49,7 +51,8 @@ def run_realpath(call: Call) -> Text | None:
     text = options.operands[-1].pieces
     characters = flat(text)
     if characters.startswith("/"):
-        return (*text, *literal("\n", call.place))
+        absolute = text if known(text) is None else reworded(text, posixpath.normpath("/" + characters.lstrip("/")))
+        return (*absolute, *literal("\n", call.place))
     folder = unknown(call.place, "the current folder is known only when it runs", "", "folder.current")
     rest = text[:0] if characters in (".", "") else (*literal("/", call.place), *text)
     return (*folder, *rest, *literal("\n", call.place))

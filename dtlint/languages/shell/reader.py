@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence as AnySequence
 
-from dtlint.languages.shell import compound
 from dtlint.languages.shell.cursor import MAX_NESTING, Cursor, SyntaxFault
 from dtlint.languages.shell.simple import read_simple
 from dtlint.languages.shell.syntax import AndOr, Node, Pipeline, Redirected, Redirection, Sequence, Tree
@@ -40,7 +39,7 @@ def _read_or_recover(cursor: Cursor, items: list[Node], background: set[int]) ->
     except SyntaxFault as fault:
         cursor.depth = 0
         at = max(start, min(fault.start, cursor.end))
-        cursor.problem(at, min(at + 1, cursor.end), fault.message)
+        cursor.refused(at, fault.message)
         _recover(cursor, start, max(at, _last_end(items, start)))
 
 
@@ -106,7 +105,7 @@ def _read_item(cursor: Cursor, items: list[Node]) -> bool:
         line_end = cursor.text.find("\n", fault.start)
         if line_end < cursor.at or depth >= MAX_NESTING:
             raise
-        cursor.problem(fault.start, fault.start + 1, fault.message)
+        cursor.refused(fault.start, fault.message)
         cursor.depth, cursor.at, cursor.heredocs = depth, line_end, []
         return False
     items.append(item)
@@ -158,10 +157,22 @@ def read_command(cursor: Cursor) -> Node:
     start = cursor.at
     function = FUNCTION.match(cursor.text, start)
     if function and not function[1].isdigit():
+        from dtlint.languages.shell import compound
+
         cursor.at = function.end()
         return compound.read_function_body(cursor, function[1], start, read_command)
     word = _reserved(cursor)
-    reader = compound.READERS.get(word or cursor.peek())
+    if not word and cursor.peek() != "(":
+        return read_simple(cursor)
+    return _read_compound(cursor, word)
+
+
+def _read_compound(cursor: Cursor, word: str) -> Node:
+    """The command that a reserved word or a parenthesis begins, with its redirections."""
+    from dtlint.languages.shell import compound
+
+    start = cursor.at
+    reader = compound.READERS.get(word or "(")
     if reader is None:
         return read_simple(cursor)
     command = reader(cursor, compound.Grammar(read_sequence, read_command))

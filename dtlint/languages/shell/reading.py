@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dtlint.languages.shell.call import Call
-from dtlint.languages.shell.splitting import field_separators, split_fields
+from dtlint.languages.shell.splitting import field_ranges, field_separators, split_fields
 from dtlint.languages.shell.state import Array, Shell, Verdict
 from dtlint.languages.shell.text import Text, cut, flat, known, lines, sole_unknown, unknown
 from dtlint.languages.shell.variables import assign
@@ -18,7 +18,10 @@ def run_read(call: Call) -> None:
             assign(shell, name, unknown(call.place, f"{name} is read when the script runs"))
         shell.status = Verdict(None)
         return
-    line, shell.stdin, ended = _take_line(shell.stdin)
+    if "d" in options:
+        line, shell.stdin, ended = shell.stdin, (), False
+    else:
+        line, shell.stdin, ended = _take_line(shell.stdin)
     shell.status = Verdict(ended)
     separators = known(call.environment["IFS"]) if "IFS" in call.environment else field_separators(shell)
     if "a" in options:
@@ -68,8 +71,8 @@ def _assign_fields(shell: Shell, names: list[str], line: Text, separators: str) 
         if number < len(names) - 1 or len(fields) <= len(names):
             assign(shell, name, fields[number] if number < len(fields) else ())
         else:
-            offset = sum(len(flat(field)) for field in fields[:number]) + number
-            assign(shell, name, cut(line, min(offset, len(characters)), len(characters.rstrip(separators or None))))
+            end = len(characters.rstrip("".join(char for char in separators if char in " \t\n") or "\0"))
+            assign(shell, name, cut(line, field_ranges(characters, separators)[0][number][0], end))
 
 
 def run_mapfile(call: Call) -> None:

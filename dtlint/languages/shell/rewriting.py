@@ -8,7 +8,7 @@ from typing import Protocol
 from dtlint.languages.shell.patterns import affordable, compiled, glob_pattern
 from dtlint.languages.shell.state import Shell
 from dtlint.languages.shell.syntax import Parameter, WordSyntax
-from dtlint.languages.shell.text import Text, cut, flat, known, reworded, unknown
+from dtlint.languages.shell.text import Text, cut, flat, known, literal, reworded, unknown
 from dtlint.languages.traced import Piece
 from dtlint.source import Span
 
@@ -29,8 +29,8 @@ def transformed(shell: Shell, part: Parameter, expander: Expanding, text: Text) 
     """The operators that rewrite a text: `#`, `%`, `/`, `^`, `,`, `@`."""
     kind = part.operator[0]
     if kind == "@":
-        return text if part.operator in ("@Q", "@E", "@P") else unknown(part.span, f"{part.span.text} is not followed")
-    if kind in "^,":
+        return _as_transformed(text, part)
+    if kind in "^,~":
         return _recased(text, part.operator)
     glob = expander.pattern(shell, part.operands[0])
     if glob is None:
@@ -41,9 +41,22 @@ def transformed(shell: Shell, part: Parameter, expander: Expanding, text: Text) 
     return _trimmed(text, part.operator, glob, part.span)
 
 
+def _as_transformed(text: Text, part: Parameter) -> Text:
+    """`@U`, `@u`, `@L`, and `@Q` of a text that can stand between single quotes."""
+    recased = {"@U": "^^", "@u": "^", "@L": ",,"}.get(part.operator)
+    if recased is not None:
+        return _recased(text, recased)
+    characters = known(text)
+    if part.operator == "@Q" and characters is not None and characters.isprintable() and "'" not in characters:
+        quote = literal("'", part.span)
+        return (*quote, *text, *quote)
+    return unknown(part.span, f"{part.span.text} is not followed")
+
+
 def _recased(text: Text, operator: str) -> Text:
     characters = flat(text)
-    changed = characters.upper() if operator[0] == "^" else characters.lower()
+    change = {"^": str.upper, ",": str.lower, "~": str.swapcase}[operator[0]]
+    changed = change(characters)
     return reworded(text, changed if len(operator) == 2 else changed[:1] + characters[1:])
 
 

@@ -7,35 +7,11 @@ from contextlib import suppress
 from typing import Any
 
 from dtlint.languages.shell import expand
-from dtlint.languages.shell.arithmetic import number_of
-from dtlint.languages.shell.branches import Choice, choose
-from dtlint.languages.shell.conditions import both, either, evaluate_condition, matches_pattern, opposite
-from dtlint.languages.shell.expand import expand_text
 from dtlint.languages.shell.flow import ExitShell
-from dtlint.languages.shell.labels import arm_label, condition_label, otherwise_label
-from dtlint.languages.shell.loops import run_arithmetic_for, run_for, run_while
 from dtlint.languages.shell.simple_commands import run_simple
-from dtlint.languages.shell.state import MAX_DEPTH, Shell, Stopped, Verdict
+from dtlint.languages.shell.state import MAX_DEPTH, Shell, Stopped, Verdict, opposite
 from dtlint.languages.shell.streams import redirected
-from dtlint.languages.shell.syntax import (
-    AndOr,
-    ArithmeticCommand,
-    ArithmeticFor,
-    Case,
-    Condition,
-    For,
-    Function,
-    Group,
-    If,
-    Node,
-    Pipeline,
-    Redirected,
-    Sequence,
-    Simple,
-    While,
-    WordSyntax,
-)
-from dtlint.languages.shell.text import Text, place_of
+from dtlint.languages.shell.syntax import Function, Group, Node, Pipeline, Redirected, Sequence, Simple
 
 
 def run_node(shell: Shell, node: Node) -> None:
@@ -44,7 +20,7 @@ def run_node(shell: Shell, node: Node) -> None:
     if shell.depth > MAX_DEPTH:
         raise Stopped
     try:
-        RUNNERS[type(node)](shell, node)
+        _runner_of(type(node))(shell, node)
     finally:
         shell.depth -= 1
 
@@ -73,116 +49,6 @@ def _run_body(shell: Shell, body: Sequence) -> None:
 
 
 expand.run_body.append(_run_body)
-
-
-def verdict_of(shell: Shell, node: Node) -> Verdict:
-    """The answer of a command used as a condition; unlike a statement, an undecided part of it forks nothing."""
-    if isinstance(node, Sequence):
-        for item in node.items[:-1]:
-            run_node(shell, item)
-        return verdict_of(shell, node.items[-1]) if node.items else Verdict(True)
-    if isinstance(node, AndOr):
-        return _verdict_of_list(shell, node)
-    if isinstance(node, Pipeline) and node.negated and len(node.commands) == 1:
-        return opposite(verdict_of(shell, node.commands[0]))
-    run_node(shell, node)
-    return shell.status
-
-
-def _verdict_of_list(shell: Shell, node: AndOr) -> Verdict:
-    verdict = verdict_of(shell, node.first)
-    for operator, command in node.rest:
-        if verdict.value is (operator == "||"):
-            continue
-        right = verdict_of(shell, command)
-        verdict = both(verdict, right) if operator == "&&" else either(verdict, right)
-    return verdict
-
-
-def _run_and_or(shell: Shell, node: AndOr) -> None:
-    run_node(shell, node.first)
-    written: Node = node.first
-    for operator, command in node.rest:
-        verdict = shell.status
-        value = True if verdict.assumed == "success" else verdict.value
-        if value is None:
-            label = condition_label(written)
-            taken, skipped = Choice(label, verdict.holds, command), Choice(f"not ({label})", verdict.fails, None)
-            if operator == "||":
-                taken, skipped = Choice(f"not ({label})", verdict.fails, command), Choice(label, verdict.holds, None)
-            shell.status = Verdict(True, assumed="success")
-            choose(shell, [taken, skipped], place_of(node.span), run_node)
-        elif value is (operator == "&&"):
-            run_node(shell, command)
-            written = command
-
-
-def _run_if(shell: Shell, node: If) -> None:
-    undecided: list[Choice] = []
-    labels: list[str] = []
-    for condition, body in node.arms:
-        verdict = verdict_of(shell, condition)
-        if verdict.value is False:
-            continue
-        if verdict.value is True and not undecided:
-            run_node(shell, body)
-            return
-        label = otherwise_label(labels) if verdict.value else condition_label(condition)
-        undecided.append(Choice(label, verdict.holds, body))
-        labels.append(label)
-        if verdict.value is True:
-            break
-    else:
-        if not undecided:
-            shell.status = Verdict(True)
-            if node.otherwise is not None:
-                run_node(shell, node.otherwise)
-            return
-        last = verdict.fails if len(node.arms) == 1 else ()
-        undecided.append(Choice(otherwise_label(labels), last, node.otherwise))
-    choose(shell, undecided, place_of(node.span), run_node)
-
-
-def _run_case(shell: Shell, node: Case) -> None:
-    subject = expand_text(shell, node.subject)
-    undecided: list[Choice] = []
-    labels: list[str] = []
-    for number, (patterns, body, _) in enumerate(node.arms):
-        verdict = Verdict(False)
-        for pattern in patterns:
-            verdict = either(verdict, matches_pattern(shell, subject, pattern))
-        if verdict.value is False:
-            continue
-        if verdict.value is True and not undecided:
-            _run_arms(shell, node, number, subject)
-            return
-        label = otherwise_label(labels) if verdict.value else arm_label(node.subject, patterns)
-        undecided.append(Choice(label, verdict.holds if len(patterns) == 1 else (), body))
-        labels.append(label)
-        if verdict.value is True:
-            break
-    else:
-        if undecided:
-            undecided.append(Choice(otherwise_label(labels), (), None))
-    if undecided:
-        choose(shell, undecided, place_of(node.span), run_node)
-
-
-def _run_arms(shell: Shell, node: Case, number: int, subject: Text) -> None:
-    """Run the arm that fits, then as its terminator says the next one (`;&`) or the next that fits (`;;&`)."""
-    while number < len(node.arms):
-        run_node(shell, node.arms[number][1])
-        terminator = node.arms[number][2]
-        number += 1
-        if terminator == ";;&":
-            while number < len(node.arms) and not _fits_arm(shell, node.arms[number][0], subject):
-                number += 1
-        elif terminator != ";&":
-            return
-
-
-def _fits_arm(shell: Shell, patterns: tuple[WordSyntax, ...], subject: Text) -> bool:
-    return any(matches_pattern(shell, subject, pattern).value is True for pattern in patterns)
 
 
 def _run_pipeline(shell: Shell, node: Pipeline) -> None:
@@ -218,46 +84,24 @@ def _define(shell: Shell, node: Function) -> None:
     shell.status = Verdict(True)
 
 
-def _run_condition(shell: Shell, node: Condition) -> None:
-    shell.step()
-    shell.status = evaluate_condition(shell, node)
-
-
-def _run_arithmetic(shell: Shell, node: ArithmeticCommand) -> None:
-    shell.step()
-    number = number_of(shell, expand_text(shell, node.expression), place_of(node.span))
-    shell.status = Verdict(None if number is None else number != 0)
-
-
 def _run_simple(shell: Shell, node: Simple) -> None:
     run_simple(shell, node, run_node)
-
-
-def _run_for(shell: Shell, node: For) -> None:
-    run_for(shell, node, run_node)
-
-
-def _run_arithmetic_for(shell: Shell, node: ArithmeticFor) -> None:
-    run_arithmetic_for(shell, node, run_node)
-
-
-def _run_while(shell: Shell, node: While) -> None:
-    run_while(shell, node, run_node, verdict_of)
 
 
 RUNNERS: dict[type, Callable[[Shell, Any], None]] = {
     Simple: _run_simple,
     Sequence: _run_sequence,
-    AndOr: _run_and_or,
     Pipeline: _run_pipeline,
-    If: _run_if,
-    Case: _run_case,
-    For: _run_for,
-    ArithmeticFor: _run_arithmetic_for,
-    While: _run_while,
     Function: _define,
     Group: _run_group,
     Redirected: _run_redirected,
-    Condition: _run_condition,
-    ArithmeticCommand: _run_arithmetic,
 }
+
+
+def _runner_of(kind: type) -> Callable[[Shell, Any], None]:
+    """What follows a kind of command; what decides and repeats is loaded with the first such command."""
+    if kind in RUNNERS:
+        return RUNNERS[kind]
+    from dtlint.languages.shell.deciding import DECIDING
+
+    return DECIDING[kind]

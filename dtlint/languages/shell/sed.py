@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from dtlint.languages.shell.call import Call
 from dtlint.languages.shell.files import read_file, write_file
@@ -12,6 +11,7 @@ from dtlint.languages.shell.lines import with_line_ends
 from dtlint.languages.shell.patterns import affordable, compiled, posix_pattern
 from dtlint.languages.shell.text import Text, cut, flat, joined, lines, literal
 from dtlint.languages.traced import Piece
+from dtlint.record import NamedTuple
 
 ADDRESS = re.compile(r"\s*(?:(\d{1,9}|\$)(?:\s*,\s*(\d{1,9}|\$))?)?\s*")
 FLAGS = re.compile(r"[gIip\d]*")

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 
 from dtlint.languages.shell.cursor import Cursor, SyntaxFault
+from dtlint.languages.shell.placeholders import placeholder_end
 from dtlint.languages.shell.syntax import Assignment, Literal, Redirection, Simple, WordSyntax
 from dtlint.languages.shell.tokens import read_redirection, skip_blanks, skip_lines
-from dtlint.languages.shell.words import placeholder_end, read_until, read_word
+from dtlint.languages.shell.words import read_until, read_word
 from dtlint.languages.traced import Lost
 from dtlint.source import Span
 
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:(\+?=)|(?=\[))")
 DECLARING = frozenset(("export", "declare", "local", "readonly", "typeset"))
-CONTINUED = re.compile(r"-|[\w+~]+(?:\.[\w]+)+=")
+CONTINUED = r"-|[\w+~]+(?:\.[\w]+)+="
 """How a line begins that was meant as arguments: a flag or a dotted override."""
 
 
@@ -21,6 +22,7 @@ def read_simple(cursor: Cursor) -> Simple:
     """A simple command; SyntaxFault if nothing of one stands here."""
     start = cursor.at
     cursor.cause = None
+    cut, cursor.cut = cursor.cut, None
     assignments: list[Assignment] = []
     words: list[WordSyntax | Assignment] = []
     redirections: list[Redirection] = []
@@ -31,7 +33,7 @@ def read_simple(cursor: Cursor) -> Simple:
     if end == start:
         raise SyntaxFault(start, f"{cursor.peek() or 'the end'} is not expected here")
     command = Simple(tuple(assignments), tuple(words), tuple(redirections), Span(cursor.source, start, end))
-    _note_lost(cursor, command)
+    _note_lost(cursor, command, cut)
     return command
 
 
@@ -74,7 +76,7 @@ def read_assignment(cursor: Cursor) -> Assignment | None:
         return None
     cursor.at = match.end()
     index = None
-    if cursor.peek() == "[":
+    if not match[2]:
         index = _index(cursor)
     operator = match[2] or ("=" if cursor.peek() == "=" else "+=" if cursor.peek(2) == "+=" else "")
     if not operator or (index is None and not match[2]):
@@ -128,13 +130,12 @@ def _element_index(cursor: Cursor) -> WordSyntax | None:
     return index
 
 
-def _note_lost(cursor: Cursor, command: Simple) -> None:
+def _note_lost(cursor: Cursor, command: Simple, cut: tuple[Simple, Span] | None) -> None:
     """Record the words of `command` if the command before it was meant to hold them, and remember what cuts this one
     off.
     """
-    cut, cursor.cut = cursor.cut, None
     owner = command
-    if cut is not None and CONTINUED.match(cursor.text, command.span.start):
+    if cut is not None and re.compile(CONTINUED).match(cursor.text, command.span.start):
         owner = cut[0]
         cursor.lost.append(Lost(owner.span, cut[1], command.span))
     cause = cursor.cause or _blank_behind_backslash(command)

@@ -13,7 +13,7 @@ from dtlint.languages.shell.flow import ExitShell, ReturnFromFunction
 from dtlint.languages.shell.launch import start
 from dtlint.languages.shell.nested import run_text
 from dtlint.languages.shell.simple import DECLARING
-from dtlint.languages.shell.state import Shell, Stopped, Verdict
+from dtlint.languages.shell.state import Shell, Stopped, Variable, Verdict
 from dtlint.languages.shell.streams import redirected
 from dtlint.languages.shell.syntax import Assignment, Function, Node, Simple
 from dtlint.languages.shell.text import Text, flat, literal, place_of, source_of
@@ -25,8 +25,8 @@ MAX_CALLS = 25
 """Deepest nesting of function calls and evals that is followed."""
 
 FILTERED_WRITTEN = """
-awk gawk basename bc cat cp cut date dirname envsubst expr grep egrep head hostname mv nproc readlink realpath sed seq
-sort tail tee tr uniq wc
+awk gawk basename bc cat cp cut date dirname envsubst expr grep egrep head hostname jq mv nproc readlink realpath sed
+seq sort tail tee tr uniq wc
 """
 FILTERED = frozenset(FILTERED_WRITTEN.split())
 """The names of FILTERS, whose module is imported when a script uses one."""
@@ -72,13 +72,13 @@ def run_words(shell: Shell, node: Simple, words: list[Word], run: Run) -> None:
     environment = prefix_environment(shell, node.assignments)
     call = Call(shell, node, words, place_of(node.span), environment)
     if name in shell.functions:
-        _call_function(shell, shell.functions[name], words, environment, run)
+        _in_environment(shell, environment, lambda: _call_function(shell, shell.functions[name or ""], words, run))
     elif name in TRANSPARENT:
         _run_transparent(call, run)
     elif name == "eval":
-        _evaluate(call, run)
+        _in_environment(shell, environment, lambda: _evaluate(call, run))
     elif name in ("source", "."):
-        _source(call, run)
+        _in_environment(shell, environment, lambda: _source(call, run))
     elif name in BUILTINS:
         shell.status = Verdict(True)
         BUILTINS[name](call)
@@ -125,24 +125,43 @@ def _run_transparent(call: Call, run: Run) -> None:
         shell.functions = saved
 
 
-def _call_function(shell: Shell, function: Function, words: list[Word], environment: dict[str, Text], run: Run) -> None:
+def _in_environment(shell: Shell, environment: dict[str, Text], action: Callable[[], None]) -> None:
+    """Do `action` with the assignments that stand before it, exported as long as it runs."""
+    if not environment:
+        action()
+        return
+    before = {name: shell.variables.get(name) for name in environment}
+    new = environment.keys() - shell.exported
+    shell.variables.update(environment)
+    shell.exported = shell.exported | new
+    try:
+        action()
+    finally:
+        shell.exported = shell.exported - new
+        _restore(shell, before)
+
+
+def _restore(shell: Shell, before: dict[str, Variable | None]) -> None:
+    for name, value in before.items():
+        if value is None:
+            shell.variables.pop(name, None)
+        else:
+            shell.variables[name] = value
+
+
+def _call_function(shell: Shell, function: Function, words: list[Word], run: Run) -> None:
     if len(shell.locals) >= MAX_CALLS:
         raise Stopped
-    saved = shell.positional
+    saved, references, integers = shell.positional, dict(shell.references), shell.integers
     shell.positional = positional_of(words[1:])
-    shell.locals.append({name: shell.variables.get(name) for name in environment})
-    shell.variables.update(environment)
+    shell.locals.append({})
     try:
         run(shell, function.body)
     except ReturnFromFunction:
         pass
     finally:
-        shell.positional = saved
-        for name, value in shell.locals.pop().items():
-            if value is None:
-                shell.variables.pop(name, None)
-            else:
-                shell.variables[name] = value
+        shell.positional, shell.references, shell.integers = saved, references, integers
+        _restore(shell, shell.locals.pop())
 
 
 def _evaluate(call: Call, run: Run) -> None:

@@ -21,13 +21,13 @@ def field_separators(shell: Shell) -> str:
 
 def split_fields(text: Text, separators: str) -> list[Text | None]:
     """The fields of a text. None stands for the nothing before a leading and behind a trailing separator."""
-    ranges, leading, trailing = _field_ranges(flat(text), separators)
+    ranges, leading, trailing = field_ranges(flat(text), separators)
     fields: list[Text | None] = [None] if leading else []
     fields.extend(cut_all(text, ranges))
     return [*fields, None] if trailing else fields
 
 
-def _field_ranges(characters: str, separators: str) -> tuple[list[tuple[int, int]], bool, bool]:
+def field_ranges(characters: str, separators: str) -> tuple[list[tuple[int, int]], bool, bool]:
     """Where the fields stand, and whether a separator stands before the first and behind the last."""
     if separators == DEFAULT_SEPARATORS:
         ranges = [match.span() for match in BLANK_SEPARATED.finditer(characters)]

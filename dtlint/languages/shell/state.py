@@ -5,11 +5,11 @@ subshells.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from dtlint.languages.shell.syntax import Function, Node
 from dtlint.languages.shell.text import Text
 from dtlint.languages.traced import Command, Piece, Word
+from dtlint.record import NamedTuple
 from dtlint.source import Problem, Source, Span
 
 MAX_STEPS = 20_000
@@ -17,6 +17,9 @@ MAX_STEPS = 20_000
 
 MAX_LOOP = 64
 """Most rounds of one loop that are followed."""
+
+MAX_ROUNDS = 256
+"""Most rounds of all loops of a world together."""
 
 MAX_DEPTH = 60
 """Deepest nesting of commands, functions and substitutions that is followed."""
@@ -54,12 +57,35 @@ class Fact(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """A three-valued answer of a test (None: unknown), and what each answer says about unknown values."""
+    """A three-valued answer of a test (None: unknown), and what each answer says about unknown values. `code` is the
+    exit status where it is told.
+    """
 
     value: bool | None
     holds: tuple[Fact, ...] = ()
     fails: tuple[Fact, ...] = ()
     assumed: str = ""
+    code: int | None = None
+
+
+def both(left: Verdict, right: Verdict) -> Verdict:
+    """`left && right`."""
+    if left.value is False or right.value is False:
+        return Verdict(False)
+    value = True if left.value and right.value else None
+    fails = right.fails if left.value else left.fails if right.value else ()
+    return Verdict(value, left.holds + right.holds, fails, left.assumed or right.assumed)
+
+
+def opposite(verdict: Verdict) -> Verdict:
+    """`! verdict`."""
+    value = None if verdict.value is None else not verdict.value
+    return Verdict(value, verdict.fails, verdict.holds, verdict.assumed)
+
+
+def either(left: Verdict, right: Verdict) -> Verdict:
+    """`left || right`."""
+    return opposite(both(opposite(left), opposite(right)))
 
 
 class Given(NamedTuple):
@@ -100,8 +126,14 @@ class World:
         self.answers: dict[str, int] = {}
         self.directives: list[Word] = []
         self.steps = steps
+        self.rounds = MAX_ROUNDS
         self.matters: Callable[[Node], bool] = lambda node: True
         self.forking = True
+
+    def may_repeat(self, number: int) -> bool:
+        """Whether a loop that has been through `number` rounds is followed through another, which is counted."""
+        self.rounds -= 1
+        return number < MAX_LOOP and self.rounds >= 0
 
     def learn(self, facts: tuple[Fact, ...]) -> None:
         """Take facts about unknowns for true."""
@@ -131,6 +163,11 @@ class Shell:
         self.nesting = 0
         self.wrapper: tuple[Command, ...] = ()
         self.background = False
+        self.may_leave_loop = False
+        self.integers: frozenset[str] = frozenset()
+        self.references: dict[str, str] = {}
+        self.exports_all = False
+        self.exit_trap: Text = ()
         self.place: Span | None = None
 
     def child(self) -> Shell:
@@ -142,6 +179,7 @@ class Shell:
         other.files = self.files
         other.positional, other.name = self.positional, self.name
         other.locals = list(self.locals)
+        other.integers, other.references, other.exports_all = self.integers, dict(self.references), self.exports_all
         other.out, other.stdin = self.out, self.stdin
         other.depth, other.nesting = self.depth, self.nesting
         other.wrapper, other.background = self.wrapper, self.background

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
-from dtlint.languages.shell.expand import expand_text
+from dtlint.languages.shell.expand import command_output, expand_text
 from dtlint.languages.shell.files import append_file, read_file, write_file
 from dtlint.languages.shell.state import Shell
-from dtlint.languages.shell.syntax import Redirection
+from dtlint.languages.shell.syntax import ProcessSubstitution, Redirection
 from dtlint.languages.shell.text import Text, flat, literal, place_of, unknown
 from dtlint.languages.traced import Piece
+from dtlint.record import NamedTuple
 
 DROPPED = ("/dev/null", "/dev/stderr", "/dev/tty")
 
@@ -45,10 +45,7 @@ def _open(shell: Shell, redirections: Sequence[Redirection]) -> Target | None:
     target: Target | None = None
     for each in redirections:
         if each.operator in ("<", "<>") and each.descriptor in ("", "0"):
-            path = expand_text(shell, each.target)
-            shell.stdin = read_file(shell, path, each.span)
-            if shell.stdin is None:
-                shell.stdin = unknown(each.span, f"the file {each.target.span.text} is not known")
+            shell.stdin = _file_text(shell, each)
         elif each.operator.startswith("<<"):
             shell.stdin = heredoc_text(shell, each)
         elif each.operator == ">&" and each.descriptor in ("", "1") and each.target.span.text in ("2", "-"):
@@ -56,6 +53,15 @@ def _open(shell: Shell, redirections: Sequence[Redirection]) -> Target | None:
         elif each.operator in (">", ">>", ">|", "&>", "&>>") and each.descriptor in ("", "1"):
             target = Target(expand_text(shell, each.target), each.operator.endswith(">>"), each)
     return target
+
+
+def _file_text(shell: Shell, redirection: Redirection) -> Text:
+    """What `< FILE` and `< <(commands)` give."""
+    parts = redirection.target.parts
+    if len(parts) == 1 and isinstance(parts[0], ProcessSubstitution):
+        return command_output(shell, parts[0].body)
+    text = read_file(shell, expand_text(shell, redirection.target), redirection.span)
+    return unknown(redirection.span, f"the file {redirection.target.span.text} is not known") if text is None else text
 
 
 def heredoc_text(shell: Shell, redirection: Redirection) -> Text:

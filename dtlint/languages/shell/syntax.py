@@ -6,8 +6,7 @@ end.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from dtlint.record import NamedTuple
 from dtlint.source import Span
 
 
@@ -30,7 +29,7 @@ class Placeholder(NamedTuple):
 class Parameter(NamedTuple):
     """`$NAME` or `${NAME[subscript]operator operands}`.
 
-    `operator` is the written one, or "length" and "keys" for `${#x}` and `${!x[@]}`.
+    `operator` is the written one, or "length", "keys" and "names" for `${#x}`, `${!x[@]}` and `${!x@}`.
     """
 
     name: str

@@ -10,9 +10,8 @@ from dtlint.languages.shell.words import read_heredoc_text, read_word
 from dtlint.source import Span
 
 BLANK = re.compile(r"(?:[ \t]|\\\n)+")
-COMMENT = re.compile(r"#[^\n]*")
 REDIRECTION = re.compile(r"(\d+|\{[A-Za-z_]\w*\})?(<<<|<<-|<<|<>|<&|>&|>>|>\||<|>)|(&>>|&>)")
-LEADING_TABS = re.compile(r"^\t+", re.MULTILINE)
+LEADING_TABS = r"(?m)^\t+"
 
 
 def skip_blanks(cursor: Cursor) -> None:
@@ -27,11 +26,11 @@ def skip_blanks(cursor: Cursor) -> None:
     before = cursor.text[cursor.at - 1 : cursor.at] if cursor.at else "\n"
     if before not in " \t\n;&|()`" and blank is None:
         return
-    comment = COMMENT.match(cursor.text, cursor.at)
-    assert comment is not None
+    line_end = cursor.text.find("\n", cursor.at)
+    end = line_end if line_end >= 0 else len(cursor.text)
     if blank and "\\\n" in blank[0]:
-        cursor.cause = Span(cursor.source, cursor.at, comment.end())
-    cursor.at = comment.end()
+        cursor.cause = Span(cursor.source, cursor.at, end)
+    cursor.at = end
 
 
 def skip_lines(cursor: Cursor) -> None:
@@ -107,7 +106,7 @@ def _without_tabs(body: WordSyntax) -> WordSyntax:
 def _lines_without_tabs(part: Literal, line_start: bool) -> list[Part]:
     kept: list[Part] = []
     at = 0
-    for tabs in LEADING_TABS.finditer(part.text):
+    for tabs in re.finditer(LEADING_TABS, part.text):
         if tabs.start() == 0 and not line_start:
             continue
         if tabs.start() > at:

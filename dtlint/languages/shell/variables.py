@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 
-from dtlint.languages.shell.meanings import MACHINE, VARIABLES
+from dtlint.languages.shell.meanings import MACHINE, SCHEDULERS, VARIABLES
 from dtlint.languages.shell.state import Array, Positional, Shell, Variable
 from dtlint.languages.shell.text import Text, is_several, known, literal, place_of, soften, unknown
 from dtlint.languages.traced import Piece, Word
@@ -96,10 +96,12 @@ def unset_text(shell: Shell, name: str, span: Span) -> Text:
         return _narrowed(shell, unknown(span, "", how))
     if name == "BASH_SOURCE":
         return script_name(shell, span)
-    if name in shell.world.assigned and not means:
-        return soften((), f"the caller may set {name}", span)
-    if means or name in MACHINE:
+    if means or name in MACHINE or name.startswith(SCHEDULERS):
         return unknown(span, f"${name} depends on the machine", how, means)
+    if "" in shell.world.unequal.get(how, ()):
+        return unknown(span, f"${name} must be set by the caller", how)
+    if name in shell.world.assigned:
+        return (Piece("", place_of(span), assumed=f"the caller may set {name}", how=how),)
     return unknown(span, f"${name} is not set in this script", how)
 
 
@@ -127,7 +129,7 @@ def special_text(shell: Shell, name: str, span: Span) -> Text:
         return argument_count(shell.positional, span)
     if name == "?":
         return (
-            literal("0" if shell.status.value else "1", span)
+            literal(str(int(not shell.status.value) if shell.status.code is None else shell.status.code), span)
             if shell.status.value is not None
             else unknown(span, "a command's status")
         )
@@ -177,10 +179,14 @@ def assign(shell: Shell, name: str, value: Text, key: str = "") -> None:
         shell.variables[name] = value
 
 
-def declare_local(shell: Shell, name: str) -> None:
-    """Make a name local to the running function: its present value comes back when the function returns."""
-    if shell.locals and name not in shell.locals[-1]:
-        shell.locals[-1][name] = shell.variables.get(name)
+def declare_local(shell: Shell, name: str) -> bool:
+    """Make a name local to the running function; its present value comes back when the function returns. Whether it
+    was not local before.
+    """
+    if not shell.locals or name in shell.locals[-1]:
+        return False
+    shell.locals[-1][name] = shell.variables.get(name)
+    return True
 
 
 def _ordered(value: Array) -> list[str]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
-from dtlint.languages.shell.ansi import ansi_escapes
-from dtlint.languages.shell.cursor import MAX_NESTING, Cursor, SyntaxFault
+from dtlint.languages.shell.arithmetic_reading import read_arithmetic, read_parenthesised
+from dtlint.languages.shell.cursor import Cursor
 from dtlint.languages.shell.parameters_syntax import read_parameter
+from dtlint.languages.shell.placeholders import placeholder_end
+from dtlint.languages.shell.substitutions import nested_commands, read_backticks
 from dtlint.languages.shell.syntax import (
     Arithmetic,
     Literal,
@@ -15,23 +16,18 @@ from dtlint.languages.shell.syntax import (
     Part,
     Placeholder,
     ProcessSubstitution,
-    Sequence,
     Substitution,
     WordSyntax,
 )
-from dtlint.languages.traced import Piece, WrittenSource, pieces_between
-from dtlint.source import Source, Span
-
-ReadCommands = Callable[[Cursor], Sequence]
+from dtlint.languages.traced import WrittenSource
+from dtlint.source import Span
 
 PLAIN = re.compile(r"[^\s'\"\\$`|&;()<>?*+@!]+")
-EXTENDED_GLOB = re.compile(r"[?*+@!]")
+EXTENDED_GLOB = "?*+@!"
 IN_DOUBLE_QUOTES = re.compile(r'[^"\\$`]+')
 IN_HEREDOC = re.compile(r"[^\\$`]+")
-PLACEHOLDER = re.compile(r"<[A-Za-z_](?:[^<>\n|&;$`\"'(){}]*[^<>\n|&;$`\"'(){}\s])?>(?=[\s\"'/.;,:_-]|$)")
-REDIRECTED_DESCRIPTOR = re.compile(r"\s\d>$")
-MAX_EXPRESSION = 2_000
-"""Most parts of an arithmetic expression."""
+CONTINUED_NAME = r"\\\n(\w+)"
+"""The rest of a name that a continued line end cuts in two."""
 
 NAME_OR_SPECIAL = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
 
@@ -58,7 +54,7 @@ def read_unquoted_part(cursor: Cursor, parts: list[Part]) -> bool:
         return _read_quoting(cursor, parts, char)
     if char in "<>":
         return _read_angle(cursor, parts, char)
-    if EXTENDED_GLOB.match(char):
+    if char in EXTENDED_GLOB:
         cursor.at += 1
         if text.startswith("(", cursor.at):
             _skip_parentheses(cursor)
@@ -83,7 +79,7 @@ def _read_angle(cursor: Cursor, parts: list[Part], char: str) -> bool:
     start = cursor.at
     if cursor.peek(2) in ("<(", ">("):
         cursor.at += 2
-        body = _nested_commands(cursor, start)
+        body = nested_commands(cursor, start)
         parts.append(ProcessSubstitution(body, cursor.span(start)))
         return True
     if char != "<":
@@ -96,36 +92,34 @@ def _read_angle(cursor: Cursor, parts: list[Part], char: str) -> bool:
     return True
 
 
-def placeholder_end(cursor: Cursor) -> int:
-    """Where the placeholder at the reading position ends; the position itself if none begins there."""
-    match = PLACEHOLDER.match(cursor.text, cursor.at)
-    return cursor.at if not match or REDIRECTED_DESCRIPTOR.search(match[0]) else match.end()
-
-
 def read_escape(cursor: Cursor, parts: list[Part]) -> None:
-    """A backslash outside quotes; before a line end it is nothing."""
+    """A backslash outside quotes; before a line end, and at the end of a file, it is nothing."""
     start = cursor.at
     if cursor.text.startswith("\n", start + 1):
         cursor.at += 2
         parts.append(Literal("", Span(cursor.source, start, start)))
         return
     cursor.at = min(start + 2, cursor.end)
+    if start + 1 == len(cursor.source.text) and not isinstance(cursor.source, WrittenSource):
+        parts.append(Literal("", Span(cursor.source, start, start)))
+        return
     parts.append(Literal(cursor.text[start + 1 : cursor.at] or "\\", cursor.span(start), quoted=True))
 
 
 def _read_single_quotes(cursor: Cursor, parts: list[Part]) -> None:
     start = cursor.at
     close = cursor.text.find("'", start + 1)
-    if close < 0:
+    closed = close >= 0
+    if not closed:
         close = _unclosed(cursor, "'")
     parts.append(Literal(cursor.text[start + 1 : close], Span(cursor.source, start + 1, close), quoted=True))
-    cursor.at = min(close + 1, cursor.end)
+    cursor.at = close + closed
 
 
 def _unclosed(cursor: Cursor, quote: str) -> int:
     line_end = cursor.text.find("\n", cursor.at)
     line_end = cursor.end if line_end < 0 else line_end
-    cursor.problem(cursor.at, cursor.at + 1, f"this {quote} is never closed")
+    cursor.refused(cursor.at, f"this {quote} is never closed")
     return line_end
 
 
@@ -134,12 +128,13 @@ def _read_double_quotes(cursor: Cursor, parts: list[Part]) -> None:
     before = len(parts)
     problems = len(cursor.problems)
     cursor.at += 1
-    _enter(cursor, start)
+    cursor.enter(start)
     while cursor.at < cursor.end and cursor.text[cursor.at] != '"':
         _read_quoted_part(cursor, parts, IN_DOUBLE_QUOTES, '$`"\\')
     cursor.depth -= 1
     if cursor.at >= cursor.end:
         _end_quotes_at_line(cursor, parts, start, before, problems)
+        return
     if len(parts) == before:
         parts.append(Literal("", Span(cursor.source, start + 1, start + 1), quoted=True))
     cursor.at = min(cursor.at + 1, cursor.end)
@@ -184,7 +179,7 @@ def read_until(cursor: Cursor, stop: str, quoted: bool) -> WordSyntax:
     """The operand of `${name operator ...}` up to one of `stop`, which is not consumed. Blanks are text."""
     start = cursor.at
     parts: list[Part] = []
-    _enter(cursor, start)
+    cursor.enter(start)
     while cursor.at < cursor.end and cursor.text[cursor.at] not in stop:
         at = cursor.at
         char = cursor.text[at]
@@ -228,11 +223,13 @@ def read_expansion(cursor: Cursor, parts: list[Part], quoted: bool) -> None:
     """What begins with `$` or a backtick; a lone `$` stands for itself."""
     start = cursor.at
     if cursor.text[start] == "`":
-        parts.append(_read_backticks(cursor, quoted))
+        parts.append(read_backticks(cursor, quoted))
         return
     after = cursor.text[start + 1 : start + 2]
     if after == "(":
         parts.append(_read_parenthesis(cursor, quoted))
+    elif after == "[":
+        parts.append(_read_bracket(cursor, quoted))
     elif after == "{":
         parts.append(read_parameter(cursor, quoted, read_until))
     elif after == "'" and not quoted:
@@ -250,104 +247,37 @@ def _read_short_parameter(cursor: Cursor, quoted: bool) -> Part:
     cursor.at = name.end() if name else start + 1
     if not name:
         return Literal("$", cursor.span(start), quoted)
-    return Parameter(name[0], cursor.span(start), quoted)
+    written = name[0]
+    while written.isidentifier() and (more := re.compile(CONTINUED_NAME).match(cursor.text, cursor.at)):
+        written += more[1]
+        cursor.at = more.end()
+    return Parameter(written, cursor.span(start), quoted)
 
 
 def _read_parenthesis(cursor: Cursor, quoted: bool) -> Part:
     start = cursor.at
     if cursor.text.startswith("$((", start):
-        expression = read_parenthesised(cursor, start + 3)
+        expression = read_parenthesised(cursor, start + 3, read_until)
         if expression is not None:
             return Arithmetic(expression, cursor.span(start), quoted)
     cursor.at += 2
-    return Substitution(_nested_commands(cursor, start), cursor.span(start), quoted)
+    return Substitution(nested_commands(cursor, start), cursor.span(start), quoted)
 
 
-def read_parenthesised(cursor: Cursor, inside: int) -> WordSyntax | None:
-    """The expression of `((` whose text begins at `inside`; None, and nothing is consumed, if it is two parentheses of
-    commands.
-    """
+def _read_bracket(cursor: Cursor, quoted: bool) -> Part:
+    """`$[ expression ]`, the older way to write `$(( ))`."""
     start = cursor.at
-    if inside in cursor.not_arithmetic:
-        return None
-    cursor.at = inside
-    expression = read_arithmetic(cursor)
+    cursor.at += 2
+    expression = read_arithmetic(cursor, read_until, "]")
     if expression is None:
-        cursor.at = start
-        cursor.not_arithmetic.add(inside)
-    return expression
-
-
-def read_arithmetic(cursor: Cursor, closing: str = "))") -> WordSyntax | None:
-    """An arithmetic expression up to `closing`, which is consumed; None if the parentheses show that it is not
-    arithmetic.
-    """
-    start = cursor.at
-    parts: list[Part] = []
-    depth = 0
-    _enter(cursor, start)
-    while cursor.at < cursor.end:
-        word = read_until(cursor, "()" if closing == "))" else "();", quoted=True)
-        parts.extend(word.parts)
-        if depth == 0 and cursor.text.startswith(closing, cursor.at):
-            expression = WordSyntax(tuple(parts), cursor.span(start))
-            cursor.at += len(closing)
-            cursor.depth -= 1
-            return expression
-        char = cursor.peek()
-        depth += {"(": 1, ")": -1}.get(char, 0)
-        if depth < 0 or depth > MAX_NESTING or not char or len(parts) > MAX_EXPRESSION:
-            break
-        parts.append(Literal(char, Span(cursor.source, cursor.at, cursor.at + 1), quoted=True))
-        cursor.at += 1
-    cursor.depth -= 1
-    return None
-
-
-def _nested_commands(cursor: Cursor, start: int) -> Sequence:
-    _enter(cursor, start)
-    body = cursor.read_commands(cursor)
-    cursor.depth -= 1
-    if cursor.peek() != ")":
-        raise SyntaxFault(start, "this parenthesis is never closed")
-    cursor.at += 1
-    return body
-
-
-def _read_backticks(cursor: Cursor, quoted: bool) -> Part:
-    start = cursor.at
-    close = start + 1
-    while close < cursor.end and cursor.text[close] != "`":
-        close += 2 if cursor.text[close] == "\\" else 1
-    if close >= cursor.end:
-        cursor.problem(start, start + 1, "this ` is never closed")
         cursor.at = start + 1
-        return Literal("`", cursor.span(start), quoted)
-    inner = Cursor(*_backtick_text(cursor, start + 1, close, quoted))
-    inner.depth = cursor.depth
-    _enter(inner, start)
-    body = inner.read_commands(inner)
-    cursor.problems.extend(inner.problems)
-    cursor.at = close + 1
-    return Substitution(body, cursor.span(start), quoted)
-
-
-def _backtick_text(cursor: Cursor, start: int, end: int, quoted: bool) -> tuple[Source, ReadCommands, int, int]:
-    """Where the commands between backticks are read: in place, or without their backslashes in a text of its own."""
-    if "\\" not in cursor.text[start:end]:
-        return cursor.source, cursor.read_commands, start, end
-    pieces: list[Piece] = []
-    at = start
-    for escape in re.finditer(r'\\[`$\\"]' if quoted else r"\\[`$\\]", cursor.text[start:end]):
-        pieces.extend(pieces_between(cursor.source, at, start + escape.start()))
-        pieces.append(Piece(escape[0][1], cursor.source.span(start + escape.start(), start + escape.end())))
-        at = start + escape.end()
-    pieces.extend(pieces_between(cursor.source, at, end))
-    text = WrittenSource(cursor.source.path, tuple(pieces))
-    return text, cursor.read_commands, 0, len(text.text)
+        return Literal("$", cursor.span(start), quoted)
+    return Arithmetic(expression, cursor.span(start), quoted)
 
 
 def _read_ansi_quotes(cursor: Cursor, parts: list[Part]) -> None:
+    from dtlint.languages.shell.ansi import ansi_escapes
+
     start = cursor.at
     at = start + 2
     for text, length in ansi_escapes(cursor.text, at, cursor.end):
@@ -355,6 +285,8 @@ def _read_ansi_quotes(cursor: Cursor, parts: list[Part]) -> None:
         at += length
     if at == start + 2:
         parts.append(Literal("", Span(cursor.source, at, at), quoted=True))
+    if at >= cursor.end:
+        cursor.refused(start, "this $' is never closed")
     cursor.at = min(at + 1, cursor.end)
 
 
@@ -366,9 +298,3 @@ def _skip_parentheses(cursor: Cursor) -> None:
             cursor.at = at + 1 if depth == 0 else at
             return
     cursor.at = cursor.end
-
-
-def _enter(cursor: Cursor, start: int) -> None:
-    cursor.depth += 1
-    if cursor.depth > MAX_NESTING:
-        raise SyntaxFault(start, f"nested more than {MAX_NESTING} levels deep")

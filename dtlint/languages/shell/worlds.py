@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from dtlint.languages.shell.directives import apply_directives
-from dtlint.languages.shell.flow import Leave
+from dtlint.languages.shell.flow import ExitShell, Leave
+from dtlint.languages.shell.nested import run_text
 from dtlint.languages.shell.run import run_node
 from dtlint.languages.shell.state import MAX_STEPS, Given, Positional, Shell, Stopped
 from dtlint.languages.shell.state import World as Way
 from dtlint.languages.shell.syntax import Node, Sequence
-from dtlint.languages.shell.text import Text, sole_unknown
-from dtlint.languages.shell.walk import assigned_names, relevance
+from dtlint.languages.shell.text import Text, sole_unknown, source_of
+from dtlint.languages.shell.walk import assigned_names
 from dtlint.languages.traced import OPEN_ARGUMENTS, Piece, Word, World, WrittenSource
 from dtlint.source import Problem, Source, Span
 
@@ -24,7 +26,7 @@ def follow(
 ) -> tuple[tuple[World, ...], list[Problem], list[Word]]:
     """The worlds of a script, equal ones merged; the defects met in texts that it makes, and the directives in them."""
     assigned = assigned_names(body)
-    matters = _lazily(lambda: relevance(body))
+    matters = _lazily(lambda: _relevance(body))
     ways: list[tuple[tuple[int, ...], Way, World]] = []
     waiting: list[tuple[int, ...]] = [()]
     steps = MAX_STEPS
@@ -43,6 +45,12 @@ def follow(
     ways.sort(key=lambda item: item[0])
     first = ways[0][1]
     return tuple(_merged([world for _, _, world in ways])), first.problems, first.directives
+
+
+def _relevance(body: Sequence) -> Callable[[Node], bool]:
+    from dtlint.languages.shell.relevance import relevance
+
+    return relevance(body)
 
 
 def _lazily(build: Callable[[], Callable[[Node], bool]]) -> Callable[[Node], bool]:
@@ -70,7 +78,7 @@ def _follow(way: Way, body: Sequence, directives: tuple[Word, ...]) -> World:
     shell = _first_shell(way)
     apply_directives(shell, directives)
     try:
-        run_node(shell, body)
+        _run_to_end(shell, body)
     except Stopped:
         place = body.span.source.span(0, 0)
         way.problems.append(
@@ -80,6 +88,14 @@ def _follow(way: Way, body: Sequence, directives: tuple[Word, ...]) -> World:
         pass
     branch = " and ".join(dict.fromkeys(way.branches)) or None
     return World(tuple(way.commands), _files(shell), branch)
+
+
+def _run_to_end(shell: Shell, body: Sequence) -> None:
+    """Follow the script, then what its EXIT trap does."""
+    with suppress(ExitShell):
+        run_node(shell, body)
+    if shell.exit_trap:
+        run_text(shell, source_of(shell.exit_trap, shell.world.source.path), run_node)
 
 
 def _first_shell(way: Way) -> Shell:

@@ -1,0 +1,123 @@
+"""What bash refuses is said with its place, what comes before and behind is read; and loops without end are left."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from dtlint.languages.shell import read_script
+from dtlint.languages.traced import Script
+from dtlint.source import Source
+
+
+def read(text: str) -> Script:
+    return read_script(Source("launch.sh", text))
+
+
+def launches(script: Script) -> list[str]:
+    (world,) = script.worlds
+    return [
+        " ".join(word.shown for word in command.argv)
+        for command in world.commands
+        if command.argv[0].text == "torchrun"
+    ]
+
+
+def refusals(script: Script) -> list[tuple[int, int, str]]:
+    return [(problem.span.line, problem.span.column, problem.message) for problem in script.problems if problem.fatal]
+
+
+@pytest.mark.parametrize(
+    ("opened", "place", "message"),
+    [
+        ('echo "abc', (2, 6), 'this " is never closed'),
+        ("echo 'abc", (2, 6), "this ' is never closed"),
+        ("X=$(echo abc", (2, 3), "this parenthesis is never closed"),
+        ("echo `abc", (2, 6), "this ` is never closed"),
+        ("echo ${X", (2, 6), "${ is never closed"),
+        ("A=(1 2", (2, 3), "this ( of an array is never closed"),
+        ("if true; then", (2, 1), "this if has no fi"),
+        ("echo )", (2, 6), "')' has no beginning"),
+    ],
+)
+def test_what_bash_refuses_is_fatal_and_the_lines_around_it_are_read(
+    opened: str, place: tuple[int, int], message: str
+) -> None:
+    script = read(f"torchrun first.py\n{opened}\ntorchrun --nproc_per_node 8 second.py\n")
+    assert refusals(script)[0] == (*place, message)
+    assert launches(script)[0] == "torchrun first.py"
+    assert launches(script)[-1].endswith("second.py") or opened.startswith(("A=", "X="))
+
+
+def test_placeholders_and_open_heredocs_are_no_refusals() -> None:
+    script = read("CKPT=<Specify path>\ntorchrun --load <path> $CKPT x.py\ncat > ds.json <<EOF\n{}\n")
+    assert launches(script) == ["torchrun --load ? ? x.py"]
+    assert refusals(script) == []
+    assert [problem.message for problem in script.problems] == ["the heredoc EOF is never closed"]
+
+
+def test_a_backslash_at_the_end_of_a_file_is_nothing_and_in_a_command_text_itself() -> None:
+    assert launches(read("torchrun x.py \\")) == ["torchrun x.py"]
+    assert launches(read("torchrun x.py\\")) == ["torchrun x.py"]
+    assert launches(read("bash -c 'torchrun x.py \\'")) == ["torchrun x.py \\"]
+
+
+def test_every_line_behind_a_comment_in_a_continuation_is_lost_to_the_same_command() -> None:
+    script = read(
+        "torchrun a.py \\\n  # one\n  --b $(date) \\\n  # two\n  --c 1 \\\n  # three\n  model.d=2\ntorchrun e.py\n"
+    )
+    assert [(lost.command.line, lost.cause.line, lost.words.line) for lost in script.lost] == [
+        (1, 2, 3),
+        (1, 4, 5),
+        (1, 6, 7),
+    ]
+    assert launches(script) == ["torchrun a.py", "torchrun e.py"]
+
+
+def test_a_loop_that_a_condition_may_end_leaves_unknowns() -> None:
+    assert launches(read("while true; do if ping $H; then break; fi; N=$((N+1)); done\ntorchrun $N\n")) == [
+        "torchrun ?"
+    ]
+    assert launches(read("for i in 1 2; do if ping $H; then break; fi; L=$i; done\ntorchrun $L\n")) == ["torchrun ?"]
+    assert launches(read("X=$(if ping $H; then echo a; else echo b; fi)\ntorchrun x$X\n")) == ["torchrun x??"]
+
+
+def test_a_variable_that_the_caller_must_set_is_unknown_behind_the_check() -> None:
+    check = 'if [ -z "$NODES" ]; then echo usage; exit 1; fi\n'
+    assert launches(read(check + "torchrun --nnodes=$NODES x.py\nNODES=\n")) == ["torchrun --nnodes=? x.py"]
+
+
+def test_in_a_script_for_slurm_a_job_is_there() -> None:
+    ladder = 'if [ -z "$SLURM_JOB_ID" ]; then N=1; else N=2; fi\ntorchrun $N\n'
+    assert launches(read("#SBATCH --nodes=2\n" + ladder)) == ["torchrun 2"]
+    assert len(read(ladder).worlds) == 2
+
+
+def test_arguments_behind_a_loop_that_may_leave_some_stay_open() -> None:
+    loop = "while [ $# -gt 0 ]; do case $1 in --) shift; break;; *) shift;; esac; done\n"
+    assert launches(read(loop + 'torchrun x.py "$@"\n')) == ["torchrun x.py ?"]
+
+
+ENDLESS = {
+    "one": "while true; do X=$((X+1)); done",
+    "nested": "while :; do until false; do while [ 1 ]; do X=a$X; done; done; done",
+    "arithmetic": "for ((;;)); do for i in {1..60}; do X=$(echo $i | tr 1 2); done; done",
+    "grid": "for i in {1..60}; do for j in {1..60}; do for X in {1..60}; do :; done; done; done; X=$(f)",
+}
+
+
+@pytest.mark.parametrize("text", ENDLESS.values(), ids=ENDLESS.keys())
+def test_a_loop_without_end_is_left_soon_and_what_it_sets_is_unknown(text: str) -> None:
+    read("while true; do if [ 1 ]; then X=$(echo 1 | tr 1 2); fi; done")
+    started = time.process_time()
+    assert launches(read(text + "\ntorchrun $X\n")) == ["torchrun ?"]
+    assert time.process_time() - started < 0.2  # 0.05 on an idle machine
+
+
+def test_a_loop_that_starts_more_than_is_followed_says_so() -> None:
+    script = read("for i in {1..100}; do torchrun $i; done\n")
+    assert len(launches(script)) == 64
+    assert [problem.message.partition(";")[0] for problem in script.problems] == [
+        "this loop runs more often than is followed"
+    ]
