@@ -20,8 +20,18 @@ MODULES = {
     "srun": "slurm",
     "fsdp-python": "fsdp",
     "ddp-python": "ddp",
+    "accelerate-flags": "accelerate_launcher",
+    "accelerate-yaml": "accelerate",
+    "transformers-arguments": "transformers",
+    "transformers-file": "transformers",
+    "transformers-fsdp": "transformers_fsdp",
+    "transformers-python": "transformers_python",
 }
 """Which framework module spells the settings of a layer (`spell`) and knows where they go (`home`, if it can tell)."""
+
+
+_SPEAK_FOR = ("megatron-arguments", "accelerate-flags", "accelerate-yaml")
+"""Layers that write a setting in the words of the framework in charge."""
 
 
 def dialect_of(readings: Sequence[Reading], framework: str) -> Dialect:
@@ -62,7 +72,7 @@ def _samples(setting: str) -> tuple[Plain, ...]:
 def _spelled(reading: Reading, setting: str, value: Plain, framework: str) -> str | None:
     if reading.layer not in MODULES:
         return None
-    more = (framework,) if reading.layer == "megatron-arguments" and framework else ()
+    more = (framework,) if reading.layer in _SPEAK_FOR and framework else ()
     found: str | None = _module(reading).spell(setting, value, *more)
     return found
 

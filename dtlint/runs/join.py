@@ -6,18 +6,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
 
 from dtlint.frameworks import Member, NamedFile, Reading
 from dtlint.languages.traced import Lost, Script, Word, World
 from dtlint.plan import Plan
+from dtlint.record import NamedTuple
+from dtlint.runs.beside import accelerate_launch, lone_configs, one_run
+from dtlint.runs.clash import with_clashes
+from dtlint.runs.configs import Config, read_config
 from dtlint.runs.dialect import dialect_of
+from dtlint.runs.hand_over import hand_over
 from dtlint.runs.launches import Found, find_launch, rendezvous_key
+from dtlint.runs.lost import lost_words
 from dtlint.runs.model import FileProblem, Launch, Options, Run, RunSet
 from dtlint.runs.roles import role_of
 from dtlint.runs.settle import settle
 from dtlint.runs.tree import Tree
-from dtlint.source import Source, Unreadable
+from dtlint.source import Problem, Source, Unreadable
 from dtlint.value import Value
 
 NOTHING: Mapping[str, Source] = {}
@@ -32,12 +37,6 @@ class _Candidate(NamedTuple):
     world: World
     directives: Reading | None
     companion: bool
-
-
-class _Config(NamedTuple):
-    source: Source
-    reading: Reading
-    problems: tuple[FileProblem, ...]
 
 
 class _Parts(NamedTuple):
@@ -55,7 +54,7 @@ class Joiner:
         self.tree = tree
         self.options = options
         self._launches: list[_Candidate] = []
-        self._configs: dict[str, _Config] = {}
+        self._configs: dict[str, Config] = {}
         self._programs: dict[str, Source] = {}
         self._named: set[str] = set()
         self._sources: dict[str, Source] = {}
@@ -79,10 +78,10 @@ class Joiner:
 
     def add_config(self, source: Source) -> None:
         """A focused config."""
-        config = _read_config(source)
+        config = read_config(source)
         self._sources[source.path] = source
         self._problems.extend(config.problems)
-        if config.reading.claims or config.reading.collections:
+        if config.speaks:
             self._configs[source.path] = config
 
     def add_program(self, source: Source) -> None:
@@ -108,7 +107,7 @@ class Joiner:
         cluster = {name: str(value.value) for name, value in {**self.options.cluster, **self.options.settings}.items()}
         script = read_script(source, self.options.environment, self.options.arguments, self._reader(folder), cluster)
         self._sources[source.path] = source
-        self._problems.extend(FileProblem(p.span.path, p.span, p.message, p.fatal, p.loader) for p in script.problems)
+        self._problems.extend(map(_file_problem, _causes(script.problems)))
         self._lost.extend(script.lost)
         return script
 
@@ -130,11 +129,14 @@ class Joiner:
         directives = _directives(script)
         for world in script.worlds:
             seen: set[tuple[object, ...]] = set()
+            earlier: list[Found] = []
             for command in world.commands:
                 found = find_launch(command, self._reader(folder, world.files))
                 if found is None or (key := rendezvous_key(found)) in seen:
                     continue
                 seen.add(key)
+                found = with_clashes(found, earlier)
+                earlier.append(found)
                 self._launches.append(_Candidate(found, script.source, folder, world, directives, companion))
 
     # Joining
@@ -158,7 +160,7 @@ class Joiner:
         if candidate.companion and not self._uses_focus(parts.sources):
             return None
         outer = [candidate.directives] if candidate.directives is not None else []
-        readings = (*found.readings, *parts.readings, *outer)
+        readings = (*found.readings, *parts.readings, *outer, *lost_words(self._lost, found.launch.place))
         sources = (candidate.script, *parts.sources)
         run = self._run(found.launch, candidate.world.branch, readings, sources, parts.assumptions)
         program = next((source.text for source in parts.sources if source.path.endswith(".py")), "")
@@ -175,20 +177,58 @@ class Joiner:
             for source, reading in self._named_file(named, candidate):
                 sources.append(source)
                 readings.append(reading)
-        configured = any(reading.layer == "deepspeed-json" and not reading.unread for reading in readings)
-        assumptions = [] if configured else self._lone_config(readings, sources)
+        assumptions = self._beside([*candidate.found.readings, *readings], readings, sources)
         if assumptions:
             readings = [reading for reading in readings if not reading.unread]
+        readings.extend(_unread_default([*candidate.found.readings, *readings]))
         return _Parts(tuple(readings), tuple(dict.fromkeys(sources)), tuple(assumptions))
 
     def _named_file(self, named: NamedFile, candidate: _Candidate) -> list[tuple[Source, Reading]]:
         if named.role == "deepspeed":
             source = self._resolve(named, candidate)
-            return [_unread(named, candidate)] if source is None else [(source, self._config(source).reading)]
+            return (
+                [_unread(named, candidate)] if source is None else [(source, self._config(source, "deepspeed").reading)]
+            )
+        if named.role == "accelerate":
+            return self._accelerate_file(named, candidate)
+        if named.role == "fsdp":
+            source = self._resolve(named, candidate)
+            return [_hidden(named, candidate)] if source is None else [(source, _fsdp_config(source))]
+        if named.role == "arguments":
+            return self._arguments_file(named, candidate)
         if named.role in ("script", "module"):
             source = self._resolve(named, candidate)
-            return [] if source is None else self._program(source, candidate.found.program[1:])
+            return [] if source is None else self._program_and_files(source, candidate)
         return []
+
+    def _program_and_files(self, source: Source, candidate: _Candidate) -> list[tuple[Source, Reading]]:
+        """A program, and the configs that its code names."""
+        found = self._program(source, candidate.found.program[1:])
+        files = dict.fromkeys(file for _, reading in found for file in reading.files)
+        return [*found, *(part for file in files for part in self._named_file(file, candidate))]
+
+    def _accelerate_file(self, named: NamedFile, candidate: _Candidate) -> list[tuple[Source, Reading]]:
+        """Accelerate's config, and the DeepSpeed config that it names."""
+        source = self._resolve(named, candidate)
+        if source is None:
+            from dtlint.frameworks.accelerate_launcher import without_config
+
+            launch = accelerate_launch(candidate.found.readings)
+            return [] if launch is None else [(candidate.script, without_config(launch, named.path.shown))]
+        reading = self._config(source, "accelerate").reading
+        nested = [found for file in reading.files for found in self._named_file(file, candidate)]
+        return [(source, reading), *nested]
+
+    def _arguments_file(self, named: NamedFile, candidate: _Candidate) -> list[tuple[Source, Reading]]:
+        """The file of a program's arguments, and the config that it names."""
+        source = self._resolve(named, candidate)
+        if source is None:
+            return [_hidden(named, candidate)]
+        reading = self._config(source, "arguments").reading
+        if not reading.claims:
+            return [(source, Reading("program", open=f"the arguments stand in {named.path.shown}"))]
+        nested = [found for file in reading.files for found in self._named_file(file, candidate)]
+        return [(source, reading), *nested]
 
     def _resolve(self, named: NamedFile, candidate: _Candidate) -> Source | None:
         written = candidate.world.files.get(named.path.shown.removeprefix("./"))
@@ -203,11 +243,11 @@ class Joiner:
             self._problems.append(FileProblem(unreadable.path, None, unreadable.reason))
             return None
 
-    def _config(self, source: Source) -> _Config:
+    def _config(self, source: Source, role: str) -> Config:
         known = self._configs.get(source.path)
         if known is not None and known.source is source:
             return known
-        config = _read_config(source)
+        config = read_config(source, role)
         self._problems.extend(config.problems)
         return config
 
@@ -216,26 +256,48 @@ class Joiner:
 
         return program_readings(source, self.tree, words)
 
-    def _lone_config(self, readings: list[Reading], sources: list[Source]) -> list[str]:
-        """A config that no launch names joins the only launch that there is."""
-        free = [config for path, config in self._configs.items() if path not in self._named]
-        if len(free) != 1 or len({_launch_key(candidate) for candidate in self._launches}) != 1:
+    def _beside(self, told: Sequence[Reading], readings: list[Reading], sources: list[Source]) -> list[str]:
+        """Configs that no launch names join the only launch that there is; `told` is what it says and names."""
+        if len({_launch_key(candidate) for candidate in self._launches}) != 1:
             return []
-        config = free[0]
-        self._named.add(config.source.path)
-        readings.append(config.reading)
-        sources.append(config.source)
-        return [f"{config.source.path} is not named by the launch; it stands beside it and was taken as its config"]
+        assumptions = []
+        for config in lone_configs([self._configs[path] for path in self._configs if path not in self._named], told):
+            for source, reading in self._with_files(config):
+                self._named.add(source.path)
+                readings.append(reading)
+                sources.append(source)
+            path = config.source.path
+            assumptions.append(f"{path} is not named by the launch; it stands beside it and was taken as its config")
+        return assumptions
+
+    def _with_files(self, config: Config) -> list[tuple[Source, Reading]]:
+        """A config that no launch names, and the DeepSpeed config that it names."""
+        found = [(config.source, config.reading)]
+        folder = config.source.file.parent if config.source.file is not None else self.tree.current
+        for named in config.reading.files:
+            if named.role == "deepspeed":
+                source = self._reader(folder)(named.path.text or "")
+                reading = _no_deepspeed(named) if source is None else self._config(source, "deepspeed").reading
+                found.append((source or config.source, reading))
+        return found
 
     def _unlaunched(self, runs: Sequence[Run]) -> list[Run]:
         """Configs and programs that no launch uses: a run of their own each."""
         used = {source.path for run in runs for source in run.sources}
-        alone = [(config.source, [config.reading]) for path, config in self._configs.items() if path not in used]
+        alone = [self._with_files(config) for path, config in self._configs.items() if path not in used]
+        inner = {source.path for parts in alone for source, _ in parts if source is not parts[0][0]}
+        alone = [parts for parts in alone if parts[0][0].path not in inner]
+        if one_run([parts[0][1].layer for parts in alone]):
+            alone = [[part for parts in alone for part in parts]]
         for path, source in self._programs.items():
-            readings = [reading for _, reading in self._program(source, None)] if path not in used else []
-            if any(_speaks(reading) for reading in readings):
-                alone.append((source, readings))
-        return [self._run(None, None, tuple(readings), (source,), ()) for source, readings in alone]
+            parts = self._program(source, None) if path not in used else []
+            if any(_speaks(reading) for _, reading in parts):
+                alone.append([(source, reading) for _, reading in parts])
+        return [self._alone(parts) for parts in alone]
+
+    def _alone(self, parts: Sequence[tuple[Source, Reading]]) -> Run:
+        sources = tuple(dict.fromkeys(source for source, _ in parts))
+        return self._run(None, None, tuple(reading for _, reading in parts), sources, ())
 
     def _run(
         self,
@@ -246,12 +308,13 @@ class Joiner:
         assumptions: tuple[str, ...],
     ) -> Run:
         settled = settle(readings, self.options)
-        collections = _collections(readings)
+        handed = hand_over(readings, settled.settings)
+        collections = _collections([*readings, Reading("hand-over", collections=handed.collections)])
         if settled.conflicts:
             collections["config.conflicts"] = (*collections.get("config.conflicts", ()), *settled.conflicts)
         open_reason = next((reading.open for reading in readings if reading.open), "")
         unread = next((reading.unread for reading in readings if reading.unread), "")
-        plan = Plan(settled.settings, collections, dialect_of(readings, settled.framework), open_reason, unread)
+        plan = Plan(handed.settings, collections, dialect_of(readings, settled.framework), open_reason, unread)
         return Run(launch, "train", branch, sources, readings, plan, assumptions)
 
 
@@ -263,24 +326,46 @@ def _directives(script: Script) -> Reading | None:
     return read_directives(script.directives)
 
 
-def _read_config(source: Source) -> _Config:
-    from dtlint.frameworks import deepspeed
-    from dtlint.languages.json import read_json
+def _unread_default(readings: Sequence[Reading]) -> list[Reading]:
+    """What `accelerate launch` leaves open where no config of it is among the files."""
+    launch = accelerate_launch(readings)
+    if launch is None:
+        return []
+    from dtlint.frameworks.accelerate_launcher import without_config
 
-    document = read_json(source)
-    problems = tuple(
-        FileProblem(source.path, problem.span.original(), problem.message, problem.fatal, problem.loader)
-        for problem in document.problems
-        if problem.fatal or problem.loader == "duplicate"
-    )
-    reading = deepspeed.read_config(document) if deepspeed.looks_like_config(document) else Reading("deepspeed-json")
-    return _Config(source, reading, problems)
+    return [without_config(launch)]
 
 
 def _unread(named: NamedFile, candidate: _Candidate) -> tuple[Source, Reading]:
     """What a config that cannot be read leaves: a DeepSpeed run whose settings are hidden."""
+    return candidate.script, _no_deepspeed(named)
+
+
+def _no_deepspeed(named: NamedFile) -> Reading:
     reason = f"the DeepSpeed config {named.path.shown} was not found"
-    return candidate.script, Reading("deepspeed-json", framework="deepspeed", unread=reason)
+    return Reading("deepspeed-json", framework="deepspeed", unread=reason)
+
+
+def _hidden(named: NamedFile, candidate: _Candidate) -> tuple[Source, Reading]:
+    """What a file with further settings that cannot be read leaves: settings may be hidden in it."""
+    return candidate.script, Reading("program", open=f"{named.path.shown} was not found")
+
+
+def _fsdp_config(source: Source) -> Reading:
+    from dtlint.frameworks.transformers_fsdp import read_config
+    from dtlint.languages.json import read_json
+
+    return read_config(read_json(source))
+
+
+def _causes(problems: Sequence[Problem]) -> list[Problem]:
+    """The problems without those that follow from the first one that bash would stop at."""
+    first = min((problem for problem in problems if problem.fatal), key=lambda each: each.span.start, default=None)
+    return [problem for problem in problems if not problem.fatal or problem is first]
+
+
+def _file_problem(problem: Problem) -> FileProblem:
+    return FileProblem(problem.span.path, problem.span, problem.message, problem.fatal, problem.loader)
 
 
 def _as_path(named: NamedFile, text: str) -> str:

@@ -19,8 +19,17 @@ MARKERS: dict[str, tuple[bytes, ...]] = {
         b"#SBATCH",
         b"megatron",
         b"swift",
+        b"llamafactory",
     ),
-    "json": (b"zero_optimization", b"train_micro_batch_size_per_gpu", b"train_batch_size", b'"fp16"', b'"bf16"'),
+    "yaml": (b"distributed_type", b"per_device_train_batch_size"),
+    "json": (
+        b"zero_optimization",
+        b"train_micro_batch_size_per_gpu",
+        b"train_batch_size",
+        b'"fp16"',
+        b'"bf16"',
+        b"transformer_layer_cls_to_wrap",
+    ),
     "python": (
         b"torch.distributed",
         b"torch.nn.parallel",
@@ -45,6 +54,8 @@ def kind_of(file: Path) -> str:
         return "shell"
     if suffix in (".json", ".hjson"):
         return "json"
+    if suffix in (".yaml", ".yml"):
+        return "yaml"
     if suffix == ".py":
         return "python"
     return _by_content(file) if suffix in ("", ".txt", ".template", ".tmpl") else ""
@@ -76,6 +87,8 @@ def kind_of_text(text: str) -> str:
     start = text.lstrip()
     if start.startswith("{"):
         return "json"
+    if re.search(r"(?m)^distributed_type:", start):
+        return "yaml"
     lines = start.splitlines()
     first = lines[0] if lines else ""
     is_python = "python" in first if first.startswith("#!") else re.search(_IMPORT, start) is not None

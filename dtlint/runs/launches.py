@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 from dtlint.frameworks import Claim, NamedFile, Reading
 from dtlint.frameworks.interpreter import program_name, python_program
 from dtlint.languages.traced import Command, Word
+from dtlint.record import NamedTuple
 from dtlint.runs.model import Launch
 from dtlint.source import Source
 from dtlint.value import written
@@ -49,6 +49,7 @@ def find_launch(command: Command, read_file: ReadFile) -> Found | None:
     """The launch that a command is, or None for a command that starts no training."""
     outer = [reading for wrapper in command.wrapper for reading in _unwrap(wrapper.argv, ())[0]]
     readings, words = _unwrap(command.argv, outer)
+    words = _handed_on(words, any(reading.layer in MANAGERS for reading in readings))
     if not words:
         return None
     launcher = _launcher_reading(words, command.env, read_file)
@@ -58,10 +59,9 @@ def find_launch(command: Command, read_file: ReadFile) -> Found | None:
     if launcher is None and not _is_launch(words, program, arguments, managed):
         return None
     started = [launcher] if launcher is not None else [] if managed else [_plain_start(words, program)]
-    environment = _environment_reading(command.env)
-    return Found(
-        Launch(command.place, words, command.env), (*arguments, *started, *readings, *environment), tuple(program)
-    )
+    around = (_environment_reading(command, readings), _starters_reading(command))
+    managers = [reading for reading in readings if reading.layer != "environment"]
+    return Found(Launch(command.place, words, command.env), (*arguments, *started, *managers, *around), tuple(program))
 
 
 def rendezvous_key(found: Found) -> tuple[object, ...]:
@@ -92,6 +92,25 @@ def _unwrap(words: tuple[Word, ...], outer: Sequence[Reading]) -> tuple[list[Rea
     return readings, words
 
 
+def _handed_on(words: tuple[Word, ...], managed: bool) -> tuple[Word, ...]:
+    """The words from the launcher on where a program is told to start it: `submit.py ... -- accelerate launch ...`, or
+    under srun and mpirun `wrapper.sh torchrun ...`; else the words as they are.
+    """
+    if not words or program_name(words[0]) in LAUNCHERS:
+        return words
+    for number, word in enumerate(words[1:], 1):
+        if word.text == "--":
+            return _from_launcher(words, number + 1) or words
+        if managed and program_name(word) in LAUNCHERS and not _program(words):
+            return words[number:]
+        managed = managed and not word.shown.startswith("-")
+    return words
+
+
+def _from_launcher(words: tuple[Word, ...], start: int) -> tuple[Word, ...]:
+    return next((words[at:] for at in range(start, len(words)) if program_name(words[at]) in LAUNCHERS), ())
+
+
 def _launcher_reading(words: tuple[Word, ...], env: Mapping[str, Word], read_file: ReadFile) -> Reading | None:
     from dtlint.frameworks import torchrun
 
@@ -103,6 +122,16 @@ def _launcher_reading(words: tuple[Word, ...], env: Mapping[str, Word], read_fil
         return deepspeed_launcher.read_launch(words, read_file, env)
     if swift.recognise(words):
         return swift.read_launch(words, env)
+    from dtlint.frameworks import llama_factory
+
+    if llama_factory.recognise(words):
+        return llama_factory.read_launch(words, env)
+    if not any("accelerate" in word.shown for word in words[:MOST_LAYERS]):
+        return None
+    from dtlint.frameworks import accelerate_launcher
+
+    if accelerate_launcher.recognise(words):
+        return accelerate_launcher.read_launch(words)
     return None
 
 
@@ -113,8 +142,21 @@ def _argument_readings(program: Sequence[Word]) -> list[Reading]:
     if not program:
         return []
     arguments = tuple(program[1:])
-    read = [megatron.read_arguments(arguments, program[0].place)] if megatron.recognise(arguments) else []
-    return [*read, programs.read(program)]
+    if megatron.recognise(arguments):
+        return [megatron.read_arguments(arguments, program[0].place), programs.read(program)]
+    from dtlint.frameworks import transformers
+
+    read = [transformers.read_arguments(program)] if transformers.recognise(program) else []
+    return [*read, programs.read(program), *_argument_files(program)]
+
+
+def _argument_files(program: Sequence[Word]) -> list[Reading]:
+    """The file in which a program's arguments stand, where one is named."""
+    if not any((word.text or "").endswith((".json", ".yaml", ".yml")) for word in program[1:]):
+        return []
+    from dtlint.frameworks.transformers_files import named_file
+
+    return [Reading("program", program[0].place, files=named_file(program))]
 
 
 def _program(words: tuple[Word, ...]) -> tuple[Word, ...]:
@@ -128,7 +170,7 @@ def _is_launch(words: Sequence[Word], program: Sequence[Word], arguments: Sequen
         return True
     if program and (program[0].text or "") in LAUNCHER_MODULES:
         return True
-    if any(reading.framework or _names_config(reading) for reading in arguments):
+    if any(reading.framework or reading.frontend or _names_config(reading) for reading in arguments):
         return True
     return managed and bool(program) and (program[0].text or "").endswith(".py")
 
@@ -144,8 +186,15 @@ def _plain_start(words: Sequence[Word], program: Sequence[Word]) -> Reading:
     return Reading("python", words[0].place, (Claim("launch.launcher", written("python", words[0].place)),))
 
 
-def _environment_reading(env: Mapping[str, Word]) -> list[Reading]:
+def _environment_reading(command: Command, readings: Sequence[Reading]) -> Reading:
+    """The variables that the processes see; those that `env` sets before the launcher count most."""
     from dtlint.frameworks import environment
 
-    reading = environment.read(env)
-    return [reading] if reading.claims else []
+    wrapped = [reading for reading in readings if reading.layer == "environment"]
+    return environment.complete([environment.read(command.env), *reversed(wrapped)], command.place)
+
+
+def _starters_reading(command: Command) -> Reading:
+    from dtlint.frameworks import starters
+
+    return starters.read(command)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from dtlint.frameworks import Reading
 from dtlint.languages.traced import Word
 from dtlint.plan import Plan
+from dtlint.record import NamedTuple
 from dtlint.source import Source, Span
 from dtlint.value import Value
 

@@ -17,12 +17,23 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
 
     `words` are the script's arguments as the launch passes them, None without a launch.
     """
-    from dtlint.frameworks import ddp, deepspeed_python, fsdp, pytorch
+    from dtlint.frameworks import (
+        ddp,
+        deepspeed_python,
+        environment_python,
+        fsdp,
+        lightning_python,
+        model_loading,
+        pytorch,
+        transformers_python,
+    )
 
     if not marker(entry.text.encode("utf-8", errors="replace")):
         return [(entry, Reading("program"))]
     program = _with_words(follow(entry, _finder(entry, tree)), words)
-    readings = [reader.read(program) for reader in (deepspeed_python, fsdp, ddp, pytorch)]
+    readings = [reader.read(program) for reader in (deepspeed_python, fsdp, ddp, pytorch, transformers_python)]
+    readings.extend((transformers_python.declared(program), model_loading.read(program)))
+    readings.extend((lightning_python.read(program), environment_python.read(program)))
     return [(reading.place.source if reading.place is not None else entry, reading) for reading in readings]
 
 

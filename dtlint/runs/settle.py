@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import cast
 
 from dtlint.frameworks import AUTO, Claim, Member, Reading
+from dtlint.plan.derive import HIDDEN
+from dtlint.record import NamedTuple
 from dtlint.runs.model import Options
 from dtlint.value import Choice, Setting, Unknown, Value, written
 
@@ -54,8 +56,11 @@ def settle(readings: Sequence[Reading], options: Options) -> Settled:
     an unknown or "auto".
     """
     stated: dict[str, list[_Stated]] = {}
+    unread = any(reading.unread for reading in readings)
     for reading in readings:
         for claim in reading.claims:
+            if unread and claim.setting.startswith(HIDDEN) and not _may_stand(claim.value):
+                continue
             rank = _rank(claim.setting, reading.layer)
             stated.setdefault(claim.setting, []).append(_Stated(claim, reading.layer, rank))
     settings: dict[str, Setting] = {name: value for name, value in options.cluster.items() if name not in stated}
@@ -66,12 +71,30 @@ def settle(readings: Sequence[Reading], options: Options) -> Settled:
 
 
 def _winner(claims: Sequence[_Stated]) -> Setting:
+    return _best(claims).claim.value
+
+
+def _best(claims: Sequence[_Stated]) -> _Stated:
     latest_first = reversed(list(enumerate(claims)))
     ordered = [each for _, each in sorted(latest_first, key=lambda item: (item[1].rank, -item[0]))]
     best = next((each for each in ordered if not _is_auto(each.claim.value)), ordered[0])
-    if isinstance(best.claim.value, Unknown):
-        return next((each.claim.value for each in ordered if isinstance(each.claim.value, Value)), best.claim.value)
-    return best.claim.value
+    if isinstance(best.claim.value, Unknown) and best.layer not in FINAL:
+        return next((each for each in ordered if _is_told(each.claim.value)), best)
+    return best
+
+
+FINAL = frozenset(("accelerate-flags",))
+"""Layers that replace what a weaker one says even where their own word is not known (`--num_processes $N`)."""
+
+
+def _may_stand(value: Setting) -> bool:
+    """Whether a value holds whatever a file says that could not be read: all but what a tool takes unasked."""
+    return not isinstance(value, Value) or _is_told(value)
+
+
+def _is_told(value: Setting) -> bool:
+    """Whether a value is known without being what a tool takes unasked."""
+    return isinstance(value, Value) and value.origin.kind != "default"
 
 
 def _is_auto(value: Setting) -> bool:
@@ -81,27 +104,50 @@ def _is_auto(value: Setting) -> bool:
 def _conflicts(name: str, claims: Sequence[_Stated]) -> list[Member]:
     """The losers whose value differs from the winner's, one per layer."""
     last = {each.layer: each for each in claims}
-    winner = _winner(claims)
+    best = _best(claims)
+    winner = best.claim.value
     if isinstance(winner, (Unknown, Choice)) or winner.origin.span is None:
         return []
-    return [_loser(name, each, winner) for each in last.values() if _differs(each.claim.value, winner)]
+    return [_loser(name, each, best) for each in last.values() if _differs(each.claim.value, winner)]
 
 
 def _differs(value: Setting, winner: Value) -> bool:
-    return isinstance(value, Value) and value.value != winner.value and value.origin.span is not None
+    if not isinstance(value, Value) or not _is_told(value):
+        return False
+    return value.value != winner.value and value.origin.span is not None
 
 
-def _loser(name: str, lost: _Stated, winner: Value) -> Member:
-    assert isinstance(lost.claim.value, Value)
+def _loser(name: str, lost: _Stated, best: _Stated) -> Member:
+    winner = best.claim.value
+    assert isinstance(lost.claim.value, Value) and isinstance(winner, Value)
     place, won = lost.claim.value.origin.span, winner.origin.span
     assert place is not None and won is not None
     fields: dict[str, Setting] = {
         "setting": written(name, place),
         "name": written(lost.claim.name or name, place),
         "value": lost.claim.value,
+        "winner_name": written(best.claim.name or name, won),
         "winner": winner,
+        "effect": written(_effect(name, lost.layer, best.layer), place),
     }
     return Member(place, fields, ((won, f"{name} = {winner.value}"),))
+
+
+TRAINER = "transformers"
+"""What the layers of the Trainer's readers begin with."""
+MATCHED = ("batch.global", "batch.micro", "batch.accumulation", "optimizer.clip", "precision.compute")
+"""Settings of a DeepSpeed config that the Hugging Face Trainer compares with its own arguments."""
+
+
+def _effect(name: str, lost: str, won: str) -> str:
+    """What comes of a disagreement of two layers: the Trainer refuses a DeepSpeed config, be it Accelerate's section,
+    that differs from its arguments; elsewhere the stronger layer's value counts.
+    """
+    layers, own = (lost, won), [layer for layer in (lost, won) if layer.startswith(TRAINER)]
+    config = "deepspeed-json" in layers or (
+        any(layer.startswith("accelerate") for layer in layers) and name in ("batch.accumulation", "optimizer.clip")
+    )
+    return "refused" if name in MATCHED and len(own) == 1 and config else "overridden"
 
 
 def _identity(readings: Sequence[Reading]) -> dict[str, Setting]:
@@ -113,11 +159,23 @@ def _identity(readings: Sequence[Reading]) -> dict[str, Setting]:
             frameworks,
             key=lambda reading: STRENGTH.index(reading.framework) if reading.framework in STRENGTH else len(STRENGTH),
         )
-        found["framework"] = _named(chief.framework, chief)
-    front = next((reading for reading in readings if reading.frontend), None)
+        claimed = next((claim.value for claim in chief.claims if claim.setting == "framework"), None)
+        found["framework"] = claimed or _named(chief.framework, chief)
+    front = _front(readings)
     if front is not None:
         found["frontend"] = _named(front.frontend, front)
     return found
+
+
+_GENERAL = ("transformers", "accelerate")
+
+
+def _front(readings: Sequence[Reading]) -> Reading | None:
+    """Who speaks for the front end: one that stands on the Trainer, else what the program itself uses."""
+    speaking = [reading for reading in readings if reading.frontend]
+    own = [reading for reading in speaking if reading.frontend not in _GENERAL]
+    code = [reading for reading in speaking if reading.layer == "transformers-python"]
+    return next(iter((*own, *code, *speaking)), None)
 
 
 def _named(name: str, reading: Reading) -> Value:

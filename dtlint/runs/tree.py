@@ -25,6 +25,7 @@ SKIPPED = frozenset(
 )
 """Folders that hold no training config of this repository."""
 
+LONGEST_PATH = 4096
 MOST_FILES = 20_000
 MOST_SEARCHED = 5_000
 SHELL_SUFFIXES = frozenset((".sh", ".bash", ".slurm", ".sbatch", ".slrm", ".sub", ".job", ".pbs"))
@@ -33,13 +34,14 @@ SHELL_SUFFIXES = frozenset((".sh", ".bash", ".slurm", ".sbatch", ".slrm", ".sub"
 class Tree:
     """File access for one invocation: `root` bounds what is read, `current` is what printed paths are relative to."""
 
-    __slots__ = ("_names", "_sources", "current", "root")
+    __slots__ = ("_found", "_names", "_sources", "current", "root")
 
     def __init__(self, root: Path, current: Path) -> None:
         self.root = root
         self.current = current
         self._sources: dict[Path, Source] = {}
         self._names: dict[Path, str] = {}
+        self._found: dict[tuple[str, Path], Path | None] = {}
 
     def shown(self, file: Path) -> str:
         """The path that reports print: relative to the current folder where that is shorter than a climb out of it."""
@@ -60,13 +62,15 @@ class Tree:
         """The file that `text` names: tried from `folder`, the current folder, and every folder above `folder` up to
         the root.
         """
-        if not text or "\0" in text or len(text) > 4096:
+        if (text, folder) not in self._found:
+            self._found[text, folder] = self._find(text, folder)
+        return self._found[text, folder]
+
+    def _find(self, text: str, folder: Path) -> Path | None:
+        if not text or "\0" in text or len(text) > LONGEST_PATH:
             return None
-        for base in self._bases(folder):
-            file = Path(os.path.normpath(base / text))
-            if self.inside(file) and file.is_file():
-                return file
-        return None
+        candidates = (Path(os.path.normpath(base / text)) for base in self._bases(folder))
+        return next((file for file in candidates if _is_file(file) and self.inside(file)), None)
 
     def inside(self, file: Path) -> bool:
         """Whether the file lies under the root, links resolved."""
@@ -82,6 +86,14 @@ class Tree:
             if not parent.is_relative_to(self.root):
                 return
             yield parent
+
+
+def _is_file(file: Path) -> bool:
+    """A regular file; what the system refuses to look at is none."""
+    try:
+        return file.is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def root_of(paths: Sequence[Path]) -> Path:

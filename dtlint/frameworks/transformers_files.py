@@ -1,0 +1,68 @@
+"""Files that hold a Trainer's arguments: JSON for HfArgumentParser, YAML for TRL and LLaMA-Factory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from dtlint.frameworks import NamedFile, Reading
+from dtlint.frameworks import program as programs
+from dtlint.frameworks.interpreter import program_name
+from dtlint.frameworks.transformers import read_arguments, recognise
+from dtlint.languages.json_tree import Document, Node
+from dtlint.languages.traced import Word, literal_word, pieces_between
+
+LAYER = "transformers-file"
+SUFFIXES = (".json", ".yaml", ".yml")
+_COMMANDS = ("train", "sft", "dpo", "grpo", "pt", "rlhf")
+"""Words that stand between a command line tool (llamafactory-cli, trl) and the file."""
+_MOST_ARGUMENTS = 400
+
+
+def looks_like_arguments(document: Document) -> bool:
+    """Whether a file's keys are those of TrainingArguments."""
+    root = document.root
+    return root is not None and root.kind == "object" and recognise(_program(document))
+
+
+def read_file(document: Document) -> Reading:
+    """What a file of arguments claims, as if each of its entries stood on the command line."""
+    program = _program(document)
+    own, named = read_arguments(program), programs.read(program)
+    files = tuple(file for file in (*own.files, *named.files) if file.role != "script")
+    claims = tuple(claim._replace(name=claim.name.removeprefix("--")) for claim in (*own.claims, *named.claims))
+    place = document.root.span if document.root is not None else None
+    return own._replace(layer=LAYER, place=place, claims=claims, files=files)
+
+
+def named_file(program: Sequence[Word]) -> tuple[NamedFile, ...]:
+    """The file of arguments that a program is given: as its first argument, or by --config."""
+    words = [word for word in program[1:] if word.text not in _COMMANDS]
+    if words and (words[0].text or "").endswith(SUFFIXES):
+        return (NamedFile("arguments", words[0]),)
+    for word, value in pairwise(words):
+        if word.text == "--config" and (value.text or "").endswith(SUFFIXES):
+            return (NamedFile("arguments", value),)
+    return ()
+
+
+def _program(document: Document) -> tuple[Word, ...]:
+    """The entries as the words of a command, whose script is the file."""
+    start = document.source.span(0, 0)
+    return (literal_word(program_name(literal_word(document.source.path, start)), start), *_words(document.root))
+
+
+def _words(root: Node | None) -> Iterator[Word]:
+    for entry in (root.entries if root is not None else ())[:_MOST_ARGUMENTS]:
+        values = entry.node.items if entry.node.kind == "array" else (entry.node,)
+        if entry.node.kind in ("object", "null"):
+            continue
+        yield literal_word(f"--{entry.key}", entry.place)
+        yield from (_value(node) for node in values if node.kind not in ("object", "array", "null"))
+
+
+def _value(node: Node) -> Word:
+    if node.kind in ("bare", "unknown"):
+        return Word(pieces_between(node.span.source, node.span.start, node.span.end), node.span)
+    text = str(node.value).lower() if isinstance(node.value, bool) else str(node.value)
+    return literal_word(text, node.span)

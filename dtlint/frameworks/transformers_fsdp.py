@@ -1,0 +1,139 @@
+"""Sharding as the Hugging Face Trainer is told it: the words of --fsdp, and the file of --fsdp_config."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dtlint.frameworks import Claim, Reading
+from dtlint.frameworks.flag_list import Flags, switch
+from dtlint.frameworks.options import Option
+from dtlint.languages.json_tree import Document, Entry, setting
+from dtlint.languages.traced import Word, setting_of
+from dtlint.value import Origin, Plain, Unknown, Value
+
+LAYER = "transformers-fsdp"
+
+_STAGES: dict[str, Plain] = {
+    "full_shard": 3,
+    "shard_grad_op": 2,
+    "no_shard": 0,
+    "hybrid_shard": 3,
+    "hybrid_shard_zero2": 2,
+}
+_ON = frozenset({"true", "1", "yes"})
+_OFF = frozenset({"", "false", "0", "no", "none"})
+OLD = frozenset(
+    ("evaluation-strategy", "overwrite-output-dir", "fsdp-transformer-layer-cls-to-wrap", "fsdp-min-num-params")
+)
+"""Arguments that Transformers 5 does not have; up to 4 FSDP wraps nothing unless it is told."""
+
+
+def is_fsdp(flags: Flags) -> bool:
+    """Whether --fsdp is given with words that turn it on."""
+    option = flags.flags.get("fsdp")
+    return option is not None and _words(option).lower() not in _OFF
+
+
+def fsdp_claims(flags: Flags) -> Iterator[Claim]:
+    """What --fsdp and the flags beside it claim (TrainingArguments, fields fsdp and fsdp_transformer_layer_cls)."""
+    option = flags.flags.get("fsdp")
+    if option is None or option.value is None or not is_fsdp(flags):
+        return
+    text = _words(option)
+    if any(value.text is None for value in option.values):
+        return
+    words = text.replace(",", " ").split()
+    anchor = option.value
+    strategy = next((word for word in words if word in _STAGES), "full_shard" if words[0].lower() in _ON else "")
+    if strategy:
+        yield Claim("sharding.stage", setting_of(_part(anchor, strategy), _STAGES[strategy]), "--fsdp")
+    if strategy.startswith("hybrid"):
+        yield Claim("sharding.group", _node(anchor), "--fsdp")
+    if "offload" in words:
+        for what in ("parameters", "optimizer"):
+            yield Claim(f"sharding.offload_{what}", setting_of(_part(anchor, "offload"), "cpu"), "--fsdp")
+    yield _units(flags, words, anchor)
+
+
+def _units(flags: Flags, words: list[str], anchor: Word) -> Claim:
+    if "auto_wrap" in words:
+        return Claim("sharding.units", setting_of(_part(anchor, "auto_wrap"), "wrapped"), "--fsdp")
+    if "fsdp-config" in flags.flags or not OLD & flags.flags.keys():
+        reason = "what Transformers wraps without auto_wrap depends on its version"
+        return Claim("sharding.units", Unknown(reason, "", Origin("written", anchor.place)), "--fsdp")
+    return Claim("sharding.units", setting_of(anchor, "none"), "--fsdp")
+
+
+def _words(option: Option) -> str:
+    return " ".join(value.shown for value in option.values) if option.values else "true"
+
+
+def _part(word: Word, text: str) -> Word:
+    start = word.shown.find(text)
+    return word.part(start, start + len(text)) if start >= 0 else word
+
+
+def _node(word: Word) -> Unknown:
+    reason, how = "a hybrid strategy shards inside a node", "--set cluster.gpus_per_node=N"
+    return Unknown(reason, how, Origin("written", word.place), "cluster.gpus_per_node")
+
+
+def read_config(document: Document) -> Reading:
+    """The file of --fsdp_config; other keys than the Trainer's are ignored by it, a prefix `fsdp_` is left off."""
+    root = document.root
+    if root is None or root.kind != "object":
+        return Reading(LAYER, root.span if root is not None else None, unread="the FSDP config could not be read")
+    entries = {entry.key.removeprefix("fsdp_"): entry for entry in root.entries}
+    return Reading(LAYER, root.span, tuple(_file_claims(entries)), framework="fsdp")
+
+
+def _file_claims(entries: dict[str, Entry]) -> Iterator[Claim]:
+    if "transformer_layer_cls_to_wrap" in entries:
+        yield _claim("sharding.units", entries["transformer_layer_cls_to_wrap"], "wrapped")
+    if "backward_prefetch" in entries:
+        yield _prefetch(entries["backward_prefetch"])
+    if _is_on(entries.get("activation_checkpointing")):
+        yield _claim("checkpointing.activations", entries["activation_checkpointing"], "full")
+    if _is_on(entries.get("cpu_offload")):
+        for what in ("parameters", "optimizer"):
+            yield _claim(f"sharding.offload_{what}", entries["cpu_offload"], "cpu")
+    if "reshard_after_forward" in entries and isinstance(entries["reshard_after_forward"].node.value, bool):
+        yield _claim("sharding.reshard_after_forward", entries["reshard_after_forward"], None)
+
+
+def _claim(name: str, entry: Entry, value: Plain) -> Claim:
+    return Claim(name, setting(entry.node, value), f"fsdp_config.{entry.key}")
+
+
+def _prefetch(entry: Entry) -> Claim:
+    text = str(entry.node.value).lower()
+    known = text if text in ("backward_pre", "backward_post") else "none"
+    return _claim("sharding.prefetch", entry, known)
+
+
+def _is_on(entry: Entry | None) -> bool:
+    return entry is not None and str(entry.node.value).lower() in _ON
+
+
+def checkpoints_by_flag(flags: Flags) -> Option | None:
+    """The Trainer's own switch for recomputation, if it is on."""
+    for name in ("gradient-checkpointing", "activation-checkpointing"):
+        option = flags.flags.get(name)
+        found = switch(option) if option is not None else None
+        if option is not None and isinstance(found, Value) and found.value:
+            return option
+    return None
+
+
+_KEYS: dict[tuple[str, Plain], str] = {
+    ("sharding.prefetch", "backward_pre"): '"backward_prefetch": "backward_pre" in --fsdp_config',
+    ("sharding.prefetch", "backward_post"): '"backward_prefetch": "backward_post" in --fsdp_config',
+    ("checkpointing.placement", "inside"): '"activation_checkpointing": true in --fsdp_config',
+    ("sharding.reshard_after_forward", True): '"reshard_after_forward": true in --fsdp_config',
+    ("sharding.reshard_after_forward", False): '"reshard_after_forward": false in --fsdp_config',
+}
+
+
+def spell(name: str, value: Plain) -> str | None:
+    """A setting as the file of --fsdp_config has it, None for what it does not hold."""
+    return _KEYS.get((name, value))

@@ -1,0 +1,164 @@
+"""The Trainer in a training program: TrainingArguments and from_pretrained calls whose values the code tells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from dtlint.frameworks import Claim, Reading
+from dtlint.frameworks import program as programs
+from dtlint.frameworks.torch_names import PRECISIONS, converted
+from dtlint.frameworks.transformers import read_arguments
+from dtlint.languages.python.calls import Call, argument, calls
+from dtlint.languages.python.program import Program
+from dtlint.languages.python.reach import stands
+from dtlint.languages.traced import Piece, Word, literal_word
+from dtlint.value import Choice, Origin, Plain, Setting, Unknown, Value
+
+LAYER = "transformers-python"
+
+_TRL = tuple(f"trl.{name}" for name in ("SFTConfig", "DPOConfig", "GRPOConfig", "RewardConfig", "KTOConfig"))
+_TRL_TRAINERS = tuple(f"trl.{name}" for name in ("SFTTrainer", "DPOTrainer", "GRPOTrainer", "RewardTrainer"))
+_ARGUMENTS = ("transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments")
+_TRAINERS = ("transformers.Trainer", "transformers.Seq2SeqTrainer")
+_ACCELERATOR = ("accelerate.Accelerator",)
+_QUANTIZERS = ("transformers.BitsAndBytesConfig",)
+_LORA = ("peft.LoraConfig", "peft.get_peft_model", "peft.prepare_model_for_kbit_training")
+_MODELS = tuple(
+    f"transformers.{name}.from_pretrained"
+    for name in ("AutoModelForCausalLM", "AutoModelForSeq2SeqLM", "AutoModel", "LlamaForCausalLM", "MistralForCausalLM")
+)
+
+_OF_TRAINER = ("transformers", "trl")
+
+_SETTINGS: Mapping[str, str] = {
+    "per_device_train_batch_size": "batch.micro",
+    "gradient_accumulation_steps": "batch.accumulation",
+    "max_grad_norm": "optimizer.clip",
+    "optim": "optimizer.name",
+    "ddp_timeout": "launch.timeout_seconds",
+    "ddp_find_unused_parameters": "communication.find_unused",
+    "dataloader_drop_last": "data.drop_last",
+    "max_length": "data.sequence_length",
+    "max_seq_length": "data.sequence_length",
+}
+
+
+def read(program: Program) -> Reading:
+    """What the program tells the Trainer; no front end if it has no Trainer. The values of command-line arguments are
+    claimed by the reader of the command line."""
+    configs = _standing(program, (*_ARGUMENTS, *_TRL))
+    frontend = _frontend(program, configs)
+    if not frontend:
+        return Reading(LAYER)
+    told = _arguments(program, configs[0]) if len(configs) == 1 else Reading(LAYER)
+    return told._replace(claims=(*told.claims, *_model_claims(program)), frontend=frontend)
+
+
+def _frontend(program: Program, configs: list[Call]) -> str:
+    """A class of its own may stand between the program and the Trainer; then the name of the arguments' class tells."""
+    found = [*configs, *_standing(program, (*_TRAINERS, *_TRL_TRAINERS))]
+    if found:
+        return "trl" if any(call.name.startswith("trl.") for call in found) else "transformers"
+    if any("TrainingArguments" in module.source.text for module in program.modules.values()):
+        return "transformers"
+    return "accelerate" if _standing(program, _ACCELERATOR) else ""
+
+
+def declared(program: Program) -> Reading:
+    """The arguments that the program declares itself (`class TrainingArguments(...)` with fields): as given, else
+    their defaults."""
+    given = program.given or {}
+    claims = [
+        Claim(setting, value, name)
+        for name, setting in (*_SETTINGS.items(), ("model_max_length", "data.sequence_length"))
+        if name in program.arguments and _is_number(value := given.get(name, program.arguments[name].default))
+    ]
+    for name in ("bf16", "fp16"):
+        told = given.get(name, program.arguments[name].default) if name in program.arguments else None
+        if isinstance(told, Value) and told.value is True:
+            claims.append(Claim("precision.compute", told._replace(value=name), name))
+    return Reading("transformers-declared", claims=tuple(claims) if read(program).frontend in _OF_TRAINER else ())
+
+
+def _is_number(value: Setting) -> bool:
+    return isinstance(value, Value) and isinstance(value.value, (int, float)) and not isinstance(value.value, bool)
+
+
+def _standing(program: Program, names: tuple[str, ...]) -> list[Call]:
+    return [call for call in calls(program, names) if stands(call.place) is not False]
+
+
+def _arguments(program: Program, call: Call) -> Reading:
+    """What a call that builds TrainingArguments says, read as if its arguments stood on a command line."""
+    script = literal_word(program.main.source.path, call.span)
+    words = [word for name in call.keywords for word in _words(call, name)]
+    reading, named = read_arguments((script, *words)), programs.read((script, *words))
+    claims = tuple(claim._replace(name=claim.name.removeprefix("--")) for claim in reading.claims)
+    files = tuple(file for file in (*reading.files, *named.files) if file.role != "script")
+    return reading._replace(layer=LAYER, place=call.head, claims=claims, files=files, open=reading.open or call.open)
+
+
+def _words(call: Call, name: str) -> tuple[Word, ...]:
+    """An argument as a flag and its value, a value that is not known as an unknown word; none for None."""
+    value = argument(call, name)
+    span = call.span
+    if isinstance(value, Value):
+        span = value.origin.span or span
+        text = str(value.value).lower() if isinstance(value.value, bool) else str(value.value)
+        known = value.value is not None and not isinstance(value.value, (tuple, dict))
+        return (literal_word(f"--{name}", span), literal_word(text, span)) if known else ()
+    reason = value.reason if isinstance(value, Unknown) else "it depends on a condition"
+    return (literal_word(f"--{name}", span), Word((Piece(None, span, unknown=reason),), span))
+
+
+def _model_claims(program: Program) -> Iterator[Claim]:
+    """The format in which the model is loaded, and adapters that the program may add."""
+    loads = _standing(program, _MODELS)
+    if len(loads) == 1:
+        yield from _loaded(loads[0])
+    yield from _adapters(program)
+
+
+def _loaded(load: Call) -> Iterator[Claim]:
+    yield from _named(load)
+    value = argument(load, "torch_dtype") or argument(load, "dtype")
+    if value is None or isinstance(value, Choice):
+        return
+    found = converted(value, PRECISIONS)
+    if isinstance(found, Value) and found.value in ("bf16", "fp16"):
+        yield Claim("precision.master", found._replace(value="none"), "torch_dtype")
+
+
+def _named(load: Call) -> Iterator[Claim]:
+    """The model by its name, where the catalog knows it."""
+    from dtlint.catalog import model
+
+    value = argument(load, "pretrained_model_name_or_path", 0)
+    if isinstance(value, Value) and isinstance(value.value, str):
+        found = model(value.value)
+        if found is not None:
+            yield Claim("model.name", value._replace(value=found.name), "from_pretrained")
+
+
+def _adapters(program: Program) -> Iterator[Claim]:
+    """Adapters or quantization somewhere in the program leave open what is trained, unless an argument says it."""
+    for name, names, reason in (
+        ("model.lora_rank", _LORA, "the program may train adapters"),
+        ("precision.frozen", _QUANTIZERS, "the program may quantize the frozen weights"),
+    ):
+        found = _standing(program, names)
+        if found:
+            yield Claim(name, Unknown(reason, "", Origin("written", found[0].head)), found[0].name)
+
+
+_SPELLINGS = {setting: name for name, setting in reversed(list(_SETTINGS.items()))}
+
+
+def spell(setting: str, value: Plain) -> str | None:
+    """How TrainingArguments is told this value, None if it is not."""
+    if setting == "precision.compute":
+        return f"{value}=True" if value in ("bf16", "fp16") else None
+    if setting == "checkpointing.activations":
+        return f"gradient_checkpointing={value == 'full'}" if value in ("full", "none") else None
+    name = _SPELLINGS.get(setting)
+    return f"{name}={value!r}" if name is not None else None

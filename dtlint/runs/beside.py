@@ -1,0 +1,52 @@
+"""Configs that stand beside a launch which names none: whether one of them can be its config."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from dtlint.frameworks import Reading
+from dtlint.runs.configs import Config
+
+ACCELERATE = "accelerate-yaml"
+DEEPSPEED = "deepspeed-json"
+ARGUMENTS = "transformers-file"
+_LAUNCHED = "accelerate-flags"
+_TOLD = ("transformers-arguments", "megatron-arguments")
+"""Layers of command lines that hold the arguments themselves."""
+
+
+def lone_configs(free: Sequence[Config], readings: Sequence[Reading]) -> list[Config]:
+    """The configs of `free` that the launch of `readings` takes: of each kind the only one, if the launch has none of
+    that kind and can use it.
+    """
+    taken: list[Config] = []
+    for layer in (ARGUMENTS, ACCELERATE, DEEPSPEED):
+        alike = [config for config in free if config.reading.layer == layer]
+        if len(alike) == 1 and _wanted(layer, [*readings, *(config.reading for config in taken)]):
+            taken.append(alike[0])
+    return taken
+
+
+def one_run(layers: Sequence[str]) -> bool:
+    """Whether configs of these layers, of which no launch is known, are the parts of one run: a file of arguments
+    with the config of Accelerate or DeepSpeed beside it.
+    """
+    return sorted(layers) in (sorted((ARGUMENTS, ACCELERATE)), sorted((ARGUMENTS, DEEPSPEED)))
+
+
+def accelerate_launch(readings: Iterable[Reading]) -> Reading | None:
+    """What `accelerate launch` says, if it is the launcher and none of its configs has been read."""
+    if any(reading.layer == ACCELERATE for reading in readings):
+        return None
+    return next((reading for reading in readings if reading.layer == _LAUNCHED), None)
+
+
+def _wanted(layer: str, readings: Sequence[Reading]) -> bool:
+    if any(reading.layer == layer and not reading.unread for reading in readings):
+        return False
+    if layer == ACCELERATE:
+        return any(reading.layer == _LAUNCHED for reading in readings)
+    if layer == ARGUMENTS:
+        return not any(reading.layer in _TOLD for reading in readings)
+    chosen = [reading.framework for reading in readings if reading.layer in (ACCELERATE, _LAUNCHED)]
+    return all(framework in ("", "deepspeed") for framework in chosen)

@@ -1,0 +1,98 @@
+"""Config files: which front end's a file is, and what its reader finds in it."""
+
+from __future__ import annotations
+
+from dtlint.frameworks import Reading
+from dtlint.languages.json_tree import Document
+from dtlint.record import NamedTuple
+from dtlint.runs.model import FileProblem
+from dtlint.source import Source
+
+YAML_SUFFIXES = (".yaml", ".yml")
+MANY = "documents"
+"""The loader of the problem that a file holds several documents, which no launcher takes."""
+
+
+class Config(NamedTuple):
+    """A config file, what it says, and what is wrong with it as a file. A file that no reader knows says nothing."""
+
+    source: Source
+    reading: Reading
+    problems: tuple[FileProblem, ...]
+
+    @property
+    def speaks(self) -> bool:
+        """Whether a reader found anything in it."""
+        return bool(self.reading.claims or self.reading.collections)
+
+
+def read_config(source: Source, role: str = "") -> Config:
+    """A config as the reader of `role` ("deepspeed", "accelerate", "arguments") reads it; without a role the file
+    itself decides.
+
+    A YAML file that no reader knows has no problems either: it belongs to another program.
+    """
+    document = _document(source)
+    reading = _reading(document, role)
+    ours = role or document.root is None or reading.claims or reading.collections or not _is_yaml(source)
+    return Config(source, reading, _problems(document) if ours and _is_meant(document, role) else ())
+
+
+def _document(source: Source) -> Document:
+    if _is_yaml(source):
+        from dtlint.languages.yaml import read_yaml
+
+        return read_yaml(source)
+    from dtlint.languages.json import read_json
+
+    return read_json(source)
+
+
+def _is_yaml(source: Source) -> bool:
+    if source.path.lower().endswith(YAML_SUFFIXES):
+        return True
+    return not source.path.lower().endswith(".json") and not source.text.lstrip().startswith(("{", "["))
+
+
+def _is_meant(document: Document, role: str) -> bool:
+    """Whether a broken file is one of ours: a template of another program is not."""
+    return bool(role) or document.root is not None or not _is_yaml(document.source) or _marked(document.source.text)
+
+
+def _marked(text: str) -> bool:
+    return "distributed_type:" in text or "per_device_train_batch_size:" in text
+
+
+def _reading(document: Document, role: str) -> Reading:
+    """What a file says in its role, "" for what its keys tell. The likeliest reader is asked, and loaded, first."""
+    if role not in ("accelerate", "arguments"):
+        from dtlint.frameworks import deepspeed
+
+        if role or (not _is_yaml(document.source) and deepspeed.looks_like_config(document)):
+            return deepspeed.read_config(document)
+    if role == "accelerate" or (not role and "distributed_type" in document.source.text):
+        from dtlint.frameworks import accelerate
+
+        if role or accelerate.looks_like_config(document):
+            return accelerate.read_config(document)
+    from dtlint.frameworks import transformers_files
+
+    if transformers_files.looks_like_arguments(document):
+        return transformers_files.read_file(document)
+    return Reading("program" if role else "deepspeed-json")
+
+
+def _problems(document: Document) -> tuple[FileProblem, ...]:
+    """What a launcher would refuse; YAML's loader takes the last of repeated keys without a word."""
+    refused = (MANY,) if _is_yaml(document.source) else ("duplicate",)
+    return tuple(
+        FileProblem(
+            document.source.path,
+            problem.span.original(),
+            problem.message,
+            problem.fatal or problem.loader == MANY,
+            problem.loader,
+        )
+        for problem in document.problems
+        if problem.fatal or problem.loader in refused
+    )

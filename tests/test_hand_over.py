@@ -1,0 +1,134 @@
+"""What the Trainer and Accelerate make of a DeepSpeed config: "auto" filled, literals compared, keys left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dtlint.plan import Plan
+from dtlint.runs import Options, read_runs
+from dtlint.value import Unknown, given
+
+TRAINER = "torchrun --nproc_per_node 8 run_clm.py --model_name_or_path gpt2 --do_train --output_dir out"
+
+
+def plan_of(folder: Path, command: str, config: str = "", **files: str) -> Plan:
+    (folder / "run.sh").write_text(f"{command}\n", encoding="utf-8")
+    if config:
+        (folder / "ds.json").write_text(config, encoding="utf-8")
+    for name, text in files.items():
+        (folder / name.replace("__", ".")).write_text(text, encoding="utf-8")
+    runs = read_runs([folder], Options({"cluster.gpus_per_node": given(8)})).runs
+    return runs[0].plan
+
+
+def conflicts(plan: Plan) -> list[tuple[object, object, object, object]]:
+    found = (member.fields for member in plan.collection("config.conflicts"))  # type: ignore[attr-defined]
+    return [tuple(each[name].value for name in ("setting", "value", "winner", "effect")) for each in found]  # type: ignore[misc]
+
+
+AUTO = """{"train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": "auto", "gradient_clipping": "auto",
+"bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 3, "reduce_bucket_size": "auto"}}"""
+
+
+class TestAuto:
+    def test_arguments_fill_it(self, tmp_path: Path) -> None:
+        arguments = "--bf16 --per_device_train_batch_size 4 --gradient_accumulation_steps 2 --deepspeed ds.json"
+        plan = plan_of(tmp_path, f"{TRAINER} {arguments}", AUTO)
+        assert (plan.value("batch.micro"), plan.value("batch.accumulation")) == (4, 2)
+        assert (plan.value("batch.global"), plan.value("precision.compute")) == (64, "bf16")
+
+    def test_the_trainers_defaults_fill_it_where_nothing_is_written(self, tmp_path: Path) -> None:
+        plan = plan_of(tmp_path, f"{TRAINER} --bf16 --deepspeed ds.json", AUTO)
+        assert (plan.value("batch.micro"), plan.value("batch.accumulation")) == (8, 1)
+
+    def test_buckets_follow_from_the_hidden_size(self, tmp_path: Path) -> None:
+        plan = plan_of(tmp_path, f"{TRAINER} --bf16 --deepspeed ds.json", AUTO)
+        assert plan.value("communication.bucket_bytes") == 768 * 768 * 2
+
+    def test_nobody_fills_it_in_a_file_alone(self, tmp_path: Path) -> None:
+        (tmp_path / "ds.json").write_text(AUTO, encoding="utf-8")
+        plan = read_runs([tmp_path], Options({})).runs[0].plan
+        assert isinstance(plan.get("batch.micro"), Unknown)
+        assert isinstance(plan.get("frontend"), Unknown)
+
+
+class TestConflicts:
+    LITERAL = '{"train_micro_batch_size_per_gpu": 4, "gradient_clipping": "auto", "zero_optimization": {"stage": 2}}'
+
+    def test_a_literal_that_differs_from_an_argument_is_refused(self, tmp_path: Path) -> None:
+        plan = plan_of(tmp_path, f"{TRAINER} --fp16 --per_device_train_batch_size 8 --deepspeed ds.json", self.LITERAL)
+        assert conflicts(plan) == [("batch.micro", 8, 4, "refused")]
+
+    def test_so_is_one_that_differs_from_what_is_not_written(self, tmp_path: Path) -> None:
+        plan = plan_of(tmp_path, f"{TRAINER} --fp16 --deepspeed ds.json", self.LITERAL)
+        assert conflicts(plan) == [("batch.micro", 8, 4, "refused")]
+
+    def test_a_format_of_the_file_needs_its_argument(self, tmp_path: Path) -> None:
+        config = '{"train_micro_batch_size_per_gpu": "auto", "gradient_clipping": "auto", "bf16": {"enabled": true}}'
+        plan = plan_of(tmp_path, f"{TRAINER} --deepspeed ds.json", config)
+        assert conflicts(plan) == [("precision.compute", False, True, "refused")]
+
+    @pytest.mark.parametrize(("rate", "refused"), [("3e-5", False), ("1e-5", True)])
+    def test_the_learning_rate_stands_in_both(self, tmp_path: Path, rate: str, refused: bool) -> None:
+        optimizer = '"optimizer": {"type": "AdamW", "params": {"lr": 3e-5, "weight_decay": "auto"}}'
+        config = '{"train_micro_batch_size_per_gpu": "auto", "gradient_clipping": "auto", ' + optimizer + "}"
+        plan = plan_of(tmp_path, f"{TRAINER} --fp16 --learning_rate {rate} --deepspeed ds.json", config)
+        assert conflicts(plan) == ([("optimizer.params.lr", 1e-5, 3e-5, "refused")] if refused else [])
+
+    @pytest.mark.parametrize("arguments", ["--per_device_train_batch_size 4", '"$@"'])
+    def test_what_is_equal_or_hidden_is_no_conflict(self, tmp_path: Path, arguments: str) -> None:
+        plan = plan_of(tmp_path, f"{TRAINER} --fp16 {arguments} --deepspeed ds.json", self.LITERAL)
+        assert conflicts(plan) == []
+
+
+class TestWhatIsLeftOut:
+    PLAIN = '{"train_micro_batch_size_per_gpu": "auto", "zero_optimization": {"stage": 2, "offload_optimizer": %s}}'
+
+    def test_clipping_does_not_reach_a_file_without_the_key(self, tmp_path: Path) -> None:
+        plan = plan_of(tmp_path, f"{TRAINER} --fp16 --max_grad_norm 0.3 --deepspeed ds.json", self.PLAIN % "null")
+        assert [member.fields["value"].value for member in plan.collection("config.left_out")] == [0.3]  # type: ignore[attr-defined]
+        assert plan.stated("optimizer.clip") is None
+
+    def test_it_reaches_one_with_the_key(self, tmp_path: Path) -> None:
+        plan = plan_of(tmp_path, f"{TRAINER} --fp16 --max_grad_norm 0.3 --deepspeed ds.json", AUTO)
+        assert (plan.value("optimizer.clip"), plan.collection("config.left_out")) == (0.3, ())
+
+    @pytest.mark.parametrize(("optimizer", "kept"), [("adamw_torch_fused", True), ("adafactor", False)])
+    def test_an_offloaded_optimizer_is_exchanged(self, tmp_path: Path, optimizer: str, kept: bool) -> None:
+        config = self.PLAIN % '{"device": "cpu"}'
+        plan = plan_of(tmp_path, f"{TRAINER} --fp16 --optim {optimizer} --deepspeed ds.json", config)
+        assert (plan.collection("config.exchanged") == ()) is kept
+
+
+class TestFramework:
+    def test_the_trainer_takes_ddp_for_several_processes(self, tmp_path: Path) -> None:
+        plan = plan_of(tmp_path, f"{TRAINER} --bf16")
+        assert (plan.value("framework"), plan.value("precision.master")) == ("ddp", "fp32")
+
+    def test_and_none_for_one(self, tmp_path: Path) -> None:
+        plan = plan_of(tmp_path, "python run_clm.py --model_name_or_path gpt2 --do_train --output_dir out")
+        assert (plan.value("framework"), plan.value("parallel.world_size")) == ("pytorch", 1)
+
+    def test_what_accelerate_launch_takes_is_not_guessed(self, tmp_path: Path) -> None:
+        plan = plan_of(tmp_path, "accelerate launch run_clm.py --model_name_or_path gpt2 --do_train --output_dir out")
+        assert isinstance(plan.get("framework"), Unknown)
+
+    def test_a_program_that_hides_its_arguments_tells_them(self, tmp_path: Path) -> None:
+        code = """\
+from transformers import Trainer, TrainingArguments
+
+args = TrainingArguments("out", per_device_train_batch_size=3, bf16=True, deepspeed="ds.json")
+Trainer(args=args).train()
+"""
+        plan = plan_of(tmp_path, "torchrun --nproc_per_node 8 train.py", AUTO, train__py=code)
+        assert (plan.value("framework"), plan.value("sharding.stage"), plan.value("batch.micro")) == ("deepspeed", 3, 3)
+
+
+def test_adapters_of_an_unknown_rank_leave_the_memory_open(tmp_path: Path) -> None:
+    from dtlint.facts import fact
+
+    plan = plan_of(tmp_path, f"{TRAINER} --bf16 --use_lora True")
+    assert isinstance(plan.get("model.trainable_parameters"), Unknown)
+    assert fact(plan, "memory.overflows") is not True
