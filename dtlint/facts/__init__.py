@@ -6,7 +6,24 @@ fact that rests on unknown or assumed settings is an interval, or unknown with t
 
 from __future__ import annotations
 
-from dtlint.facts import memory, pipeline, step, topology
+from dtlint.facts import exchange, host, launch, memory, network, pipeline, savings, schedule, step, topology
 from dtlint.facts.registry import FACTS, Fact, FactValue, fact, facts, facts_of
 
-__all__ = ["FACTS", "Fact", "FactValue", "fact", "facts", "facts_of", "memory", "pipeline", "step", "topology"]
+__all__ = [
+    "FACTS",
+    "Fact",
+    "FactValue",
+    "exchange",
+    "fact",
+    "facts",
+    "facts_of",
+    "host",
+    "launch",
+    "memory",
+    "network",
+    "pipeline",
+    "savings",
+    "schedule",
+    "step",
+    "topology",
+]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from dtlint.cost import Estimate, Point, estimate
+from dtlint.cost import Memory, sizes
 from dtlint.cost.sizing import sharded_bytes, unsharded_bytes
 from dtlint.facts.registry import (
     DEGREES,
@@ -14,10 +14,10 @@ from dtlint.facts.registry import (
     first_unknown,
     lower,
     missing,
-    over_completions,
+    narrow,
     register,
 )
-from dtlint.interval import Interval, point
+from dtlint.interval import Interval, hull, point
 from dtlint.plan import Infeasible, Plan, term
 from dtlint.value import Plain, Unknown
 
@@ -59,7 +59,7 @@ def bytes_per_parameter(plan: Plan) -> FactValue:
 )
 def states_bytes(plan: Plan) -> FactValue:
     """Weights, gradients and optimizer states of one GPU."""
-    found = _memory(plan, lambda each: each.memory.states_bytes)
+    found = _memory(plan, lambda each: each.states_bytes)
     return _states_alone(plan) if isinstance(found, Unknown) else found
 
 
@@ -94,7 +94,7 @@ def weights_only_bytes(plan: Plan) -> FactValue:
 )
 def activations_bytes(plan: Plan) -> FactValue:
     """Activations kept for the backward pass on the most loaded GPU."""
-    return _memory(plan, lambda each: each.memory.parts.get("activations", 0.0) + each.memory.parts.get("working", 0.0))
+    return _memory(plan, lambda each: each.parts.get("activations", 0.0) + each.parts.get("working", 0.0))
 
 
 @register(
@@ -120,13 +120,13 @@ def checkpointed_activations_bytes(plan: Plan) -> FactValue:
 @register("memory.gathered_bytes", "number", "bytes", ("sharding.units", "model.parameters"), "torch-fsdp")
 def gathered_bytes(plan: Plan) -> FactValue:
     """Whole weights that FSDP or ZeRO-3 holds while it computes with them."""
-    return _memory(plan, lambda each: each.memory.parts.get("gathered", 0.0))
+    return _memory(plan, lambda each: each.parts.get("gathered", 0.0))
 
 
 @register("memory.peak_bytes", "number", "bytes", SIZING, "zero")
 def peak_bytes(plan: Plan) -> FactValue:
     """What one GPU needs at the peak, as nvidia-smi shows it: states, activations, buffers, allocator, CUDA context."""
-    found = _memory(plan, lambda each: each.memory.device_bytes)
+    found = _memory(plan, lambda each: each.device_bytes)
     return _states_alone(plan) if isinstance(found, Unknown) else found
 
 
@@ -142,13 +142,13 @@ def overflows(plan: Plan) -> FactValue:
     low, high = (needed.low, needed.high) if isinstance(needed, Interval) else (lower(needed), lower(needed))
     if low > has.high:
         return True
-    whole = estimate(plan)
+    whole = sizes(plan)
     if isinstance(whole, Unknown):
         return whole
     return (
         False
         if high * MEMORY_MARGIN <= has.low
-        else Unknown("the settings that are assumed decide whether it fits", _how_assumed(whole))
+        else Unknown("the settings that are assumed decide whether it fits", _how_assumed(whole.completed.assumed))
     )
 
 
@@ -159,8 +159,10 @@ def fits_with_checkpointing(plan: Plan) -> FactValue:
     return found is not True
 
 
-def _memory(plan: Plan, read: Callable[[Point], float]) -> FactValue:
-    return over_completions(plan, read)
+def _memory(plan: Plan, read: Callable[[Memory], float]) -> FactValue:
+    """A number of the memory over every completion of what the plan leaves open."""
+    found = sizes(plan)
+    return found if isinstance(found, Unknown) else narrow(hull(map(read, found.memories)))
 
 
 def _states_alone(plan: Plan) -> FactValue:
@@ -187,8 +189,8 @@ def _bounds(name: str, unit: float) -> Interval | None:
     )
 
 
-def _how_assumed(whole: Estimate) -> str:
-    return " ".join(f"--set {name}=..." for name in whole.assumed[:3])
+def _how_assumed(assumed: Sequence[str]) -> str:
+    return " ".join(f"--set {name}=..." for name in assumed[:3])
 
 
 def _with(plan: Plan, changes: dict[str, Plain], name: str) -> FactValue:

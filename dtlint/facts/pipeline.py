@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dtlint.cost import Estimate, estimate
+from collections.abc import Sequence
+
+from dtlint.cost import Estimate, Memory, estimate, sizes
 from dtlint.cost.pipeline import bubble
 from dtlint.facts.memory import MEMORY_MARGIN
 from dtlint.facts.registry import SIZING, FactValue, lower, missing, register
@@ -63,12 +65,17 @@ def _saving(today: Plan, changed: Plan | Infeasible) -> Interval | None:
     """The share of today's step that a changed plan saves, None where it may not fit."""
     if isinstance(changed, Infeasible):
         return None
+    sized = sizes(changed)
+    if isinstance(sized, Unknown) or not _surely_fits(sized.memories):
+        return None
     before, after = estimate(today), estimate(changed)
-    if isinstance(before, Unknown) or isinstance(after, Unknown):
-        return None
-    if after.high.memory.device_bytes * MEMORY_MARGIN > after.low.memory.available_bytes:
-        return None
-    return saved_share(before, after)
+    return None if isinstance(before, Unknown) or isinstance(after, Unknown) else saved_share(before, after)
+
+
+def _surely_fits(memories: Sequence[Memory]) -> bool:
+    """Whether even the largest need, with the model's error on top, is less than the smallest GPU has."""
+    needed = max(each.device_bytes for each in memories)
+    return needed * MEMORY_MARGIN <= min(each.available_bytes for each in memories)
 
 
 def saved_share(before: Estimate, after: Estimate) -> Interval:

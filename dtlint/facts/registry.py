@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from dtlint.cost import Point, estimate
 from dtlint.interval import Interval, hull
 from dtlint.plan import Plan
+from dtlint.record import NamedTuple
 from dtlint.value import Unknown, Value
 
 FactValue: TypeAlias = bool | int | float | str | Interval | Unknown

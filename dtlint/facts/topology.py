@@ -57,6 +57,62 @@ def data_nodes(plan: Plan) -> FactValue:
 
 
 @register(
+    "topology.context_nodes",
+    "number",
+    "NVLink domains",
+    ("parallel.context", "parallel.tensor", "cluster.nvlink_domain", "parallel.world_size"),
+    "megatron-parallel-state",
+)
+def context_nodes(plan: Plan) -> FactValue:
+    """How many NVLink domains a context-parallel group spans; its ranks lie a tensor-parallel group apart."""
+    return _spanned(plan, plan.integer("parallel.tensor") or 1, "parallel.context")
+
+
+@register(
+    "topology.expert_nodes",
+    "number",
+    "NVLink domains",
+    ("parallel.expert", "parallel.expert_tensor", "cluster.nvlink_domain", "parallel.world_size"),
+    "megatron-parallel-state",
+)
+def expert_nodes(plan: Plan) -> FactValue:
+    """How many NVLink domains an expert-parallel group spans; its ranks lie an expert-tensor group apart."""
+    return _spanned(plan, plan.integer("parallel.expert_tensor") or 1, "parallel.expert")
+
+
+@register(
+    "topology.shard_nodes",
+    "number",
+    "NVLink domains",
+    ("sharding.group", *DEGREES, "cluster.nvlink_domain"),
+    "megatron-parallel-state",
+)
+def shard_nodes(plan: Plan) -> FactValue:
+    """How many NVLink domains the ranks span that hold one copy of the sharded states."""
+    unknown = first_unknown(plan, *DEGREES)
+    return unknown or _spanned(plan, plan.integer("parallel.tensor") or 1, "sharding.group")
+
+
+@register(
+    "topology.sequence_parts",
+    "number",
+    "parts",
+    ("parallel.tensor", "parallel.context", "parallel.sequence", "framework"),
+    "megatron-arguments",
+)
+def sequence_parts(plan: Plan) -> FactValue:
+    """Equal parts that a sample's tokens are cut into: 2 CP for the balanced causal mask, TP with sequence
+    parallelism; torchtitan and a rank's own share cut by both.
+    """
+    unknown = first_unknown(plan, "parallel.tensor", "parallel.context")
+    if unknown is not None:
+        return unknown
+    context, tensor = plan.integer("parallel.context") or 1, plan.integer("parallel.tensor") or 1
+    split = tensor if plan.flag("parallel.sequence") else 1
+    return split * (2 * context if context > 1 else 1)
+
+
+@register(
     "topology.widest_tensor", "number", "ranks", ("parallel.tensor", "cluster.nvlink_domain", "model.heads"), "seed"
 )
 def widest_tensor(plan: Plan) -> FactValue:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, cast
+from typing import cast
 
 from dtlint.config import Config
 from dtlint.plan import Plan
+from dtlint.record import NamedTuple
 from dtlint.rulebook.confidence import confidence
 from dtlint.rulebook.evidence import evidence
 from dtlint.rulebook.finding import Finding, Summary, Undecided

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple, cast
+from typing import cast
 
 from dtlint.interval import Interval
 from dtlint.plan import Infeasible, Misfit, Plan
 from dtlint.plan.vocabulary import fit, term
+from dtlint.record import NamedTuple
 from dtlint.rulebook.operands import Operand, shown
 from dtlint.rulebook.ready import ReadyRule
 from dtlint.rulebook.rule import Cure
@@ -97,7 +98,7 @@ def _settled(name: str, value: Operand) -> Plain | Unknown:
 
 
 def _text(ready: ReadyRule, cure: Cure, changes: Mapping[str, Plain], scope: Scope) -> str:
-    spelled = ", ".join(scope.plan.dialect.spell(name, value) for name, value in changes.items())
+    spelled = ", ".join(dict.fromkeys(scope.plan.dialect.spell(name, value) for name, value in changes.items()))
     written = ready.sentence(cure.text, scope) if cure.text else spelled
     return f"{written}: {ready.sentence(cure.say, scope)}" if cure.say else written
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import NamedTuple
 
 from dtlint.frameworks import Member
 from dtlint.plan import Plan, vocabulary
+from dtlint.record import NamedTuple
 from dtlint.rulebook.finding import Related
 from dtlint.rulebook.rule import Rule
 from dtlint.rulebook.scope import Scope, place_of, sources_of

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
 
 from dtlint.config import Config
 from dtlint.plan.vocabulary import Misfit, fit, term
+from dtlint.record import NamedTuple
 from dtlint.rulebook.check import check
 from dtlint.rulebook.finding import Finding
 from dtlint.rulebook.rule import Example, Found, Rule

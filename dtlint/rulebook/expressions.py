@@ -7,14 +7,15 @@ values or loops, so that an expression from a stranger can neither reach anythin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, cast
+from typing import cast
 
+from dtlint.record import NamedTuple
 from dtlint.rulebook import syntax
 from dtlint.rulebook.functions import Function, Scope, Type, invoke, type_of
-from dtlint.rulebook.grammar import parse
 from dtlint.rulebook.library import FUNCTIONS
 from dtlint.rulebook.operands import Operand, Truth, arithmetic, as_truth, compare, negation, negative
 from dtlint.rulebook.syntax import ExpressionError, Tree
+from dtlint.rulebook.trees import tree_of
 from dtlint.value import Unknown
 
 __all__ = ["Expression", "ExpressionError", "Names", "compile_condition", "compile_expression", "suggestion"]
@@ -64,10 +65,15 @@ class _Reader(NamedTuple):
 
 def compile_expression(text: str, names: Names) -> Expression:
     """Check and compile `text`; ExpressionError for what is not allowed, an unknown name, or types that do not fit."""
-    line = text.replace("\n", " ").strip()
+    line = one_line(text)
     reader = _Reader(line, names, [])
-    part = _compile(parse(line), reader)
+    part = _compile(tree_of(line), reader)
     return Expression(line, part.type, tuple(dict.fromkeys(reader.used)), part.evaluate)
+
+
+def one_line(text: str) -> str:
+    """An expression as it is parsed: a rule file may break it into lines."""
+    return text.replace("\n", " ").strip()
 
 
 def compile_condition(text: str, names: Names) -> Expression:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from dtlint.interval import Interval
+from dtlint.record import NamedTuple
 from dtlint.rulebook.rule import Outcome, Severity, Stops
 from dtlint.source import Edit, Span
 from dtlint.value import Plain

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple, Protocol, cast
+from typing import Literal, Protocol, cast
 
 from dtlint import interval
 from dtlint.interval import Interval
+from dtlint.record import NamedTuple
 from dtlint.rulebook.operands import Operand
 from dtlint.value import Unknown
 

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import NamedTuple
 
+from dtlint.record import NamedTuple
 from dtlint.rulebook.syntax import (
     LARGEST_INTEGER,
     Arithmetic,

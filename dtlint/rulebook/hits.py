@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, cast
+from typing import cast
 
 from dtlint.frameworks import Member
 from dtlint.plan import Plan
+from dtlint.record import NamedTuple
 from dtlint.rulebook.confidence import needs_of
 from dtlint.rulebook.evidence import Anchor, anchor, nowhere
 from dtlint.rulebook.finding import Undecided

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
+from dtlint.record import NamedTuple
 from dtlint.rulebook.expressions import suggestion
 from dtlint.rulebook.load import built_in, rules_folder
 from dtlint.rulebook.mistakes import Mistake, mistakes

@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from itertools import islice
-from typing import NamedTuple
 
 from dtlint.config import Config
 from dtlint.frameworks import Member
+from dtlint.record import NamedTuple
 from dtlint.rulebook.expressions import suggestion
 from dtlint.rulebook.finding import Finding
 from dtlint.rulebook.rule import Rule

@@ -5,9 +5,10 @@ shipped ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from dtlint.plan import vocabulary
+from dtlint.record import NamedTuple
 from dtlint.rulebook.expressions import ExpressionError, compile_condition, compile_expression, suggestion
 from dtlint.rulebook.ready import ReadyRule
 from dtlint.rulebook.rule import Rule
@@ -32,16 +33,17 @@ class Mistake(NamedTuple):
 def mistakes(rule: Rule) -> Iterator[Mistake]:
     """Everything wrong in a rule: expressions, sentences, and settings that do not exist. Compiles all of the rule."""
     names = ReadyRule(rule, {}).names
-    for path, text in _conditions(rule):
+    for path, text in conditions(rule):
         yield from _tried(path, text, lambda text: compile_condition(text, names))
-    for path, text in _values(rule):
+    for path, text in values(rule):
         yield from _tried(path, text, lambda text: compile_expression(text, names))
-    for path, text in _sentences(rule):
+    for path, text in sentences(rule):
         yield from _tried(path, text, lambda text: compile_sentence(text, names))
     yield from _unknown_settings(rule)
 
 
-def _conditions(rule: Rule) -> Iterator[tuple[Path, str]]:
+def conditions(rule: Rule) -> Iterator[tuple[Path, str]]:
+    """The expressions of a rule that must be true or false."""
     yield ("applies",), rule.applies
     for index, verdict in enumerate(rule.verdicts):
         yield ("when", index, "when"), verdict.when
@@ -49,7 +51,8 @@ def _conditions(rule: Rule) -> Iterator[tuple[Path, str]]:
         yield ("remedies", index, "when"), cure.when
 
 
-def _values(rule: Rule) -> Iterator[tuple[Path, str]]:
+def values(rule: Rule) -> Iterator[tuple[Path, str]]:
+    """The expressions of a rule that give a value."""
     yield ("share",), rule.share
     for part, text in rule.cost.items():
         yield ("cost", part), text
@@ -58,7 +61,8 @@ def _values(rule: Rule) -> Iterator[tuple[Path, str]]:
             yield ("remedies", index, "set", setting), text
 
 
-def _sentences(rule: Rule) -> Iterator[tuple[Path, str]]:
+def sentences(rule: Rule) -> Iterator[tuple[Path, str]]:
+    """The texts of a rule that are filled with numbers."""
     yield ("say",), rule.say
     for index, verdict in enumerate(rule.verdicts):
         yield ("when", index, "say"), verdict.say

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from dtlint import interval
 from dtlint.cost import Estimate, estimate
 from dtlint.interval import Interval
 from dtlint.plan import Plan
+from dtlint.record import NamedTuple
 from dtlint.rulebook.cures import Proposal, edits, proposals
 from dtlint.rulebook.finding import Remedy, Saving
 from dtlint.rulebook.ready import ReadyRule
@@ -22,7 +22,7 @@ LEAST_SAVING = 0.005
 MOST_REMEDIES = 4
 """Remedies that one finding offers."""
 
-SEARCHES = ("pipeline.fewer_stages",)
+SEARCHES = ("pipeline.fewer_stages", "saving.")
 """Facts that price a whole series of other plans; rules that rest on them are not tried on remedied plans, for time."""
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple, cast
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Literal, cast
 
+from dtlint.record import NamedTuple
 from dtlint.value import Plain
 
 Outcome = Literal["launch-fails", "out-of-memory", "hangs", "wrong-result", "slower", "advice"]
@@ -76,11 +78,21 @@ class Example(NamedTuple):
     finds: tuple[Found, ...] = ()
 
 
+class Page(NamedTuple):
+    """What is there to read about a rule; a check needs none of it."""
+
+    why: str = ""
+    fine_when: str = ""
+    sources: tuple[str, ...] = ()
+    examples: tuple[Example, ...] = ()
+
+
 class Rule(NamedTuple):
     """One documented mistake. Expressions and sentences are texts here; `check` compiles those that it needs.
 
     `at` are the settings it points at, first written first. `cost` gives `seconds_per_step` or `memory_bytes` as
-    expressions, `share` the share of a step where no estimate is possible. `path` is the rule's file.
+    expressions, `share` the share of a step where no estimate is possible. `path` is the rule's file. `page` gives what
+    is there to read about it, which is loaded when it is asked for.
     """
 
     id: str
@@ -98,12 +110,29 @@ class Rule(NamedTuple):
     stops: Stops | None = None
     cost: Mapping[str, str] = {}
     cures: tuple[Cure, ...] = ()
-    why: str = ""
-    fine_when: str = ""
-    sources: tuple[str, ...] = ()
-    examples: tuple[Example, ...] = ()
     ignorable: bool = True
     path: str = ""
+    page: Callable[[], Page] = Page
+
+    @property
+    def why(self) -> str:
+        """The mechanism, and the formula."""
+        return self.page().why
+
+    @property
+    def fine_when(self) -> str:
+        """When the same setting is right."""
+        return self.page().fine_when
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Keys of rules/sources.yaml."""
+        return self.page().sources
+
+    @property
+    def examples(self) -> tuple[Example, ...]:
+        """Files that have the mistake, and files that do not."""
+        return self.page().examples
 
 
 class RuleError(ValueError):
@@ -124,8 +153,18 @@ Data = Mapping[str, object]
 """A rule file as YAML reads it."""
 
 
-def rule_of(data: Data, family: str, path: str) -> Rule:
-    """The rule that a file of the form of rule.schema.json states."""
+PAGE = frozenset(Page._fields)
+"""The parts of a rule file that `page_of` reads."""
+
+
+def page_of(data: Data) -> Page:
+    """What a rule file has for people to read."""
+    examples = tuple(_example(entry) for entry in _entries(data, "examples"))
+    return Page(_text(data, "why"), _text(data, "fine_when"), _words(data.get("sources")), examples)
+
+
+def rule_of(data: Data, family: str, path: str, page: Callable[[], Page] | None = None) -> Rule:
+    """The rule that a file of the form of rule.schema.json states; without `page` the file has that too."""
     return Rule(
         id=_text(data, "id"),
         name=_text(data, "name"),
@@ -142,12 +181,9 @@ def rule_of(data: Data, family: str, path: str) -> Rule:
         stops=cast("Stops | None", data.get("stops")),
         cost={part: _expression(text) for part, text in _table(data, "cost").items()},
         cures=tuple(_cure(entry) for entry in _entries(data, "remedies")),
-        why=_text(data, "why"),
-        fine_when=_text(data, "fine_when"),
-        sources=_words(data.get("sources")),
-        examples=tuple(_example(entry) for entry in _entries(data, "examples")),
         ignorable=bool(data.get("ignorable", True)),
         path=path,
+        page=page or partial(page_of, data),
     )
 
 

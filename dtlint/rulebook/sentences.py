@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import NamedTuple, cast
+from collections.abc import Callable, Iterator, Mapping
+from typing import cast
 
 from dtlint.interval import Interval
+from dtlint.record import NamedTuple
 from dtlint.rulebook.expressions import Expression, ExpressionError, Names, compile_expression, suggestion
 from dtlint.rulebook.functions import Scope
 from dtlint.rulebook.operands import Operand, as_interval, shown
@@ -65,9 +66,19 @@ def _filled(hole: Hole, scope: Scope) -> str:
     return spell(hole.expression.evaluate(scope), hole.format)
 
 
-def _hole(content: str, text: str, start: int, names: Names) -> Hole:
+def expressions_in(text: str) -> Iterator[str]:
+    """The expressions that a sentence is filled with, as they are written."""
+    return (_parts(content)[0] for content in _HOLE.findall(text) if content)
+
+
+def _parts(content: str) -> tuple[str, str]:
+    """The expression of a hole and its format."""
     match = _FORMAT.search(content)
-    source, format_ = (content[: match.start()], match.group(1)) if match else (content, "plain")
+    return (content[: match.start()], match.group(1)) if match else (content, "plain")
+
+
+def _hole(content: str, text: str, start: int, names: Names) -> Hole:
+    source, format_ = _parts(content)
     if format_ not in FORMATS:
         message = f"unknown format '{format_}'{suggestion(format_, FORMATS)}"
         raise ExpressionError(message, text, start + len(source) + 1)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from dtlint.record import NamedTuple
 from dtlint.value import Plain
 
 LARGEST_INTEGER = 2**128

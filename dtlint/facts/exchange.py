@@ -1,0 +1,81 @@
+"""Facts about how gradients and parameters of data-parallel ranks travel: buckets, and sums that are repeated."""
+
+from __future__ import annotations
+
+from dtlint.cost import estimate, sizes
+from dtlint.cost.constants import COLLECTIVE_SECONDS
+from dtlint.cost.data_parallel import replica_seconds
+from dtlint.cost.job import Job
+from dtlint.cost.stages import held, stages
+from dtlint.facts.registry import TIMING, FactValue, fact, lower, missing, narrow, register
+from dtlint.interval import Interval, hull
+from dtlint.plan import Plan
+from dtlint.value import Unknown
+
+_BUCKETS = ("communication.bucket_bytes", "precision.gradients", "model.parameters", "batch.accumulation")
+_WIDTH = {"fp32": 4, "bf16": 2, "fp16": 2}
+
+
+@register("communication.bucket_launches", "number", "collectives a step", _BUCKETS, "deepspeed-config")
+def bucket_launches(plan: Plan) -> FactValue:
+    """Gradient collectives of one step: the gradients over the bucket, from ZeRO-2 on for every micro-batch."""
+    held_, size = fact(plan, "memory.parameters_held"), plan.number("communication.bucket_bytes")
+    width = _WIDTH.get(plan.word("precision.gradients") or "")
+    stage, count = plan.integer("sharding.stage"), plan.integer("batch.accumulation")
+    if isinstance(held_, Unknown) or not size or width is None or stage is None:
+        return held_ if isinstance(held_, Unknown) else missing(plan, "communication.bucket_bytes", "sharding.stage")
+    if stage >= 2 and count is None:
+        return missing(plan, "batch.accumulation")
+    return lower(held_) * width / size * (count if stage >= 2 and count is not None else 1)
+
+
+@register("communication.bucket_seconds", "number", "s", _BUCKETS, "deepspeed-config")
+def bucket_seconds(plan: Plan) -> FactValue:
+    """Seconds of a step that starting these collectives takes."""
+    launches = fact(plan, "communication.bucket_launches")
+    return launches if isinstance(launches, Unknown) else lower(launches) * COLLECTIVE_SECONDS
+
+
+@register("communication.bucket_share", "number", "share of a step", (*_BUCKETS, *TIMING), "deepspeed-config")
+def bucket_share(plan: Plan) -> FactValue:
+    """The same as a share of the step."""
+    seconds, step = fact(plan, "communication.bucket_seconds"), fact(plan, "step.seconds")
+    if isinstance(seconds, Unknown) or isinstance(step, Unknown):
+        return seconds if isinstance(seconds, Unknown) else step
+    ends = (step.low, step.high) if isinstance(step, Interval) else (lower(step), lower(step))
+    return narrow(hull(lower(seconds) / (lower(seconds) + end) for end in ends))
+
+
+@register(
+    "memory.buckets_bytes", "number", "bytes", ("communication.bucket_bytes", "sharding.stage"), "deepspeed-memory"
+)
+def buckets_bytes(plan: Plan) -> FactValue:
+    """Communication buffers of one GPU: the reduce bucket, its double where it overlaps, the gather bucket."""
+    found = sizes(plan)
+    if isinstance(found, Unknown):
+        return found
+    return narrow(hull(each.parts.get("buckets", 0.0) for each in found.memories))
+
+
+@register("memory.full_state_bytes", "number", "bytes", ("model.parameters", "precision.master"), "torch-fsdp")
+def full_state_bytes(plan: Plan) -> FactValue:
+    """The whole model as FSDP gathers it to save it: its weights in the format in which the shards keep them."""
+    count, width = plan.number("model.parameters"), _WIDTH.get(plan.word("precision.master") or "fp32", 4)
+    return missing(plan, "model.parameters") if count is None else count * width
+
+
+@register("step.repeated_replica_share", "number", "share of a step", (*TIMING, "sharding.group"), "torch-fully-shard")
+def repeated_replica_share(plan: Plan) -> FactValue:
+    """What the step takes longer if shard groups sum their gradients after every micro-batch, not once."""
+    found = estimate(plan)
+    sized = sizes(plan)
+    if isinstance(found, Unknown) or isinstance(sized, Unknown):
+        return found if isinstance(found, Unknown) else missing(plan, "cluster.gpu")
+    pairs = zip(map(_repeated_seconds, sized.completed.jobs), found.completions, strict=True)
+    return narrow(hull(extra / (extra + each.step_seconds) for extra, each in pairs))
+
+
+def _repeated_seconds(job: Job) -> float:
+    """(M - 1) sums of the shards over the groups, on the stage that holds most."""
+    heaviest = max((held(job, stage) for stage in stages(job)), key=lambda params: params.total)
+    return (job.batch.microbatches - 1) * replica_seconds(job, heaviest)
