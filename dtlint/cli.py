@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
@@ -131,13 +132,13 @@ def test(folder: Path) -> int:
     return test_rules(folder)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """The `dtlint` entry point: run the command and end the process with its status, never with a traceback."""
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    sys.exit(run(arguments))
+    _leave(run(arguments))
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -153,6 +154,16 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 - the last line of defence: a crash must not end with 1, which means findings
         return _crashed(error)
     return status if isinstance(status, int) else 0
+
+
+def _leave(status: int) -> NoReturn:
+    """End the process as it is: Python would take every module and object apart first, a tenth of the whole run."""
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        sys.exit(status)
+    os._exit(status)
 
 
 def _crashed(error: Exception) -> int:

@@ -6,9 +6,11 @@ import re
 from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
+
+from dtlint.record import NamedTuple
 
 if TYPE_CHECKING:
     from dtlint.value import Value

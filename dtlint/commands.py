@@ -6,11 +6,12 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
 from dtlint.cli_options import Destination, Reading, near
+from dtlint.record import NamedTuple
 from dtlint.report.terminal import colour_wanted, printable, terminal_width
 
 if TYPE_CHECKING:
@@ -143,13 +144,15 @@ def _print(text: str) -> None:
 
 def _config(reading: Reading) -> Config:
     """The config that the user names, else the nearest one above the first path."""
-    from dtlint.config import Config, ConfigError, find_config, read_config
+    from dtlint.config import Config, ConfigError, find_config
 
     file = reading.config_file or find_config(_first_folder(reading.paths))
     if file is None:
         return Config()
     if not file.is_file():
         raise Refusal(f"no such config file: {printable(str(file))}")
+    from dtlint.config_file import read_config
+
     try:
         return read_config(file, _shown(file))
     except ConfigError as error:

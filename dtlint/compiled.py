@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from zlib import crc32
 
 import dtlint
 
@@ -27,6 +26,7 @@ BUILDERS: Mapping[str, str] = {
     "vocabulary": "dtlint.plan.vocabulary:read_file",
     "precedence": "dtlint.runs.settle:read_table",
     "rules": "dtlint.rulebook.load:build",
+    "rule-pages": "dtlint.rulebook.load:build_pages",
 }
 """What a wheel carries compiled: its name, and `module:function` that builds it."""
 
@@ -80,6 +80,8 @@ def _stamp(files: Sequence[Path]) -> str:
 
 def _cache_file(name: str, inputs: Sequence[Path]) -> Path | None:
     """Where the cache of this checkout is; None where the user has no such folder."""
+    from zlib import crc32
+
     folder = os.environ.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(folder):  # noqa: PTH117 - the specification says that a relative path is to be ignored
         home = os.path.expanduser("~")  # noqa: PTH111 - Path.home() raises where there is none

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple, cast
 
-from dtlint.config_schema import Fault, Toml, faults, line_of, suggestion
-from dtlint.plan import Misfit
-from dtlint.plan.vocabulary import fit, term
-from dtlint.source import Unreadable, read_source
-from dtlint.value import Plain, Value, given
+from dtlint.record import NamedTuple
+from dtlint.value import Value
 
 NAMES = ("dtlint.toml", ".dtlint.toml", "pyproject.toml")
 
@@ -57,19 +51,6 @@ def find_config(start: Path) -> Path | None:
     return next((file for each in above[: top + 1] for file in _candidates(each)), None)
 
 
-def read_config(file: Path, path: str) -> Config:
-    """The config in `file`, called `path` in messages; ConfigError for what is not whole, with its line."""
-    try:
-        text = read_source(file, path).text
-    except Unreadable as error:
-        raise ConfigError(path, 1, error.reason) from None
-    prefix = ("tool", "dtlint") if file.name == "pyproject.toml" else ()
-    table = _table(text, path, prefix)
-    for fault in _all_faults(table):
-        raise ConfigError(path, line_of(text, (*prefix, *fault.keys)), fault.message)
-    return _config(table, path, file.resolve().parent)
-
-
 def share(text: str) -> float:
     """A share of a step: "20%" or "0.2"; ValueError with a sentence if it is neither or not between 0 and 1."""
     number = text.strip().removesuffix("%")
@@ -87,131 +68,3 @@ def _candidates(folder: Path) -> Iterator[Path]:
         file = folder / name
         if file.is_file() and (name != "pyproject.toml" or b"tool.dtlint" in file.read_bytes()):
             yield file
-
-
-def _table(text: str, path: str, prefix: tuple[str, ...]) -> dict[str, Toml]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-    try:
-        table = cast("dict[str, Toml]", tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(path, _line_in(str(error)), f"not TOML: {error}") from None
-    except RecursionError:
-        raise ConfigError(path, 1, "not TOML: nested too deeply") from None
-    for key in prefix:
-        inner = table.get(key, {})
-        table = inner if isinstance(inner, dict) else {}
-    return table
-
-
-def _line_in(message: str) -> int:
-    words = message.replace(",", " ").replace(")", " ").split()
-    return next((int(after) for word, after in pairwise(words) if word == "line" and after.isdigit()), 1)
-
-
-def _all_faults(table: dict[str, Toml]) -> Iterator[Fault]:
-    yield from faults(table)
-    yield from _cluster_faults(table)
-    yield from _misfits(table)
-    over = table.get("fail-over", 0)
-    try:
-        share(str(over))
-    except ValueError as error:
-        yield Fault(("fail-over",), str(error))
-
-
-def _cluster_faults(table: dict[str, Toml]) -> Iterator[Fault]:
-    name, clusters = table.get("cluster"), _tables(table, "clusters")
-    if isinstance(name, str) and name not in clusters:
-        yield Fault(("cluster",), f"no [clusters.{name}] table{suggestion(name, clusters)}")
-
-
-def _misfits(table: dict[str, Toml]) -> Iterator[Fault]:
-    """Values that the vocabulary refuses, in [settings] and in every [clusters] table."""
-    for cluster, machines in _tables(table, "clusters").items():
-        for key, value in cast("dict[str, Toml]", machines).items():
-            yield from _misfit(("clusters", cluster, key), f"cluster.{key}", value)
-    for name, value in _flat(_tables(table, "settings")):
-        yield from _misfit(("settings", *_keys(table, name)), name, value)
-
-
-def _misfit(keys: tuple[str, ...], name: str, value: Toml) -> Iterator[Fault]:
-    try:
-        fit(term(name), _plain(value))
-    except Misfit as error:
-        yield Fault(keys, str(error))
-
-
-def _keys(table: dict[str, Toml], name: str) -> tuple[str, ...]:
-    return (name,) if name in _tables(table, "settings") else tuple(name.split("."))
-
-
-def _config(table: dict[str, Toml], path: str, folder: Path) -> Config:
-    cluster, ignores = _chosen_cluster(table), _tables(table, "per-file-ignores")
-    over = table.get("fail-over")
-    return Config(
-        path,
-        folder,
-        {f"cluster.{key}": given(_plain(value), path) for key, value in cluster.items()},
-        {name: given(_plain(value), path) for name, value in _flat(_tables(table, "settings"))},
-        tuple(folder / name for name in _words(table, "rule-folders")),
-        _words(table, "select"),
-        _words(table, "ignore"),
-        str(table.get("fail-on", "error")),
-        None if over is None else share(str(over)),
-        dict(_limits(table)),
-        {rule: str(entry["severity"]) for rule, entry in _rules(table).items() if "severity" in entry},
-        tuple((pattern, _words(ignores, pattern)) for pattern in ignores),
-    )
-
-
-def _chosen_cluster(table: dict[str, Toml]) -> dict[str, Toml]:
-    """The cluster that the file names, or its only one."""
-    clusters = _tables(table, "clusters")
-    name = table.get("cluster", next(iter(clusters)) if len(clusters) == 1 else None)
-    return cast("dict[str, Toml]", clusters.get(str(name), {}))
-
-
-def _limits(table: dict[str, Toml]) -> Iterator[tuple[str, float]]:
-    for rule, entry in _rules(table).items():
-        for limit, value in cast("dict[str, float]", entry.get("limits", {})).items():
-            yield f"{rule}.{limit}", value
-    for name, number in _flat(_tables(table, "limits")):
-        yield name, cast("float", number)
-
-
-def _rules(table: dict[str, Toml]) -> dict[str, dict[str, Toml]]:
-    return cast("dict[str, dict[str, Toml]]", _tables(table, "rules"))
-
-
-def _tables(table: dict[str, Toml], key: str) -> dict[str, Toml]:
-    found = table.get(key, {})
-    return found if isinstance(found, dict) else {}
-
-
-def _words(table: dict[str, Toml], key: str) -> tuple[str, ...]:
-    return tuple(cast("list[str]", table.get(key, [])))
-
-
-def _flat(table: dict[str, Toml], prefix: str = "") -> Iterator[tuple[str, Toml]]:
-    """The values of nested tables under their dotted names: `model.layers = 32` may be written quoted or not."""
-    for key, value in table.items():
-        if isinstance(value, dict) and not _takes_table(prefix + key):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
-
-
-def _takes_table(name: str) -> bool:
-    try:
-        return term(name).type == "map"
-    except Misfit:
-        return False
-
-
-def _plain(value: Toml) -> Plain:
-    if isinstance(value, list):
-        return tuple(map(_plain, value))
-    return cast("Plain", value)

@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple, TypeAlias, cast
+from typing import TypeAlias, cast
+
+from dtlint.record import NamedTuple
 
 FILE = Path(__file__).with_name("dtlint.schema.json")
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+
+from dtlint.record import NamedTuple
 
 
 class Interval(NamedTuple):

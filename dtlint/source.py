@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from pathlib import Path
-from typing import NamedTuple
+
+from dtlint.record import NamedTuple
 
 MAX_BYTES = 4_000_000
 """Longest file that is read; a training config or launch script of that size does not exist."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypeAlias, Union
+from typing import Literal, TypeAlias, Union
 
+from dtlint.record import NamedTuple
 from dtlint.source import Span
 
 Plain: TypeAlias = Union[bool, int, float, str, tuple["Plain", ...], None]  # noqa: UP007 - the name is not defined yet

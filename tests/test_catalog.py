@@ -11,7 +11,7 @@ import yaml
 
 from dtlint import compiled
 from dtlint.catalog import Default, LatentAttention, deepspeed_keys, defaults, display_name, gpu, instance, model
-from dtlint.catalog.frameworks import _tables
+from dtlint.catalog.frameworks import _names, _table
 from dtlint.catalog.hardware import DATA
 
 PLAN = Path(compiled.__file__).parent / "plan" / "vocabulary.yaml"
@@ -195,7 +195,8 @@ def test_display_name_is_the_name_for_people() -> None:
 
 def test_defaults_name_settings_and_values_of_the_vocabulary() -> None:
     vocabulary = yaml.safe_load(PLAN.read_text(encoding="utf-8"))
-    entries = [(name, each) for table in _tables().values() for name, found in table.items() for each in found]
+    tables = map(_table, _names())
+    entries = [(name, each) for table in tables for name, found in table.items() for each in found]
     for name, each in entries:
         assert name in vocabulary
         assert each.value in vocabulary[name].get("values", [each.value])

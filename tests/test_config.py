@@ -8,7 +8,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from dtlint.config import Config, ConfigError, find_config, read_config, share
+from dtlint.config import Config, ConfigError, find_config, share
+from dtlint.config_file import read_config
 from dtlint.config_schema import FILE, Toml, faults
 from dtlint.plan.vocabulary import vocabulary
 

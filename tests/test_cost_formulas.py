@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dtlint.cost import bubble, microbatches_for_bubble
 from dtlint.cost.activations import in_flight
@@ -113,3 +115,19 @@ def test_a_hierarchical_all_reduce_uses_the_nics_of_all_gpus() -> None:
     seconds = all_reduce_seconds(size, group(32, 4))
     assert seconds < 2 * size * 3 / 4 / 50e9 / 2
     assert seconds > 2 * size * 3 / 4 / (8 * 50e9)
+
+
+@given(
+    st.integers(1, 8),
+    st.integers(2, 16),
+    st.sampled_from((4, 8, 16, 72)),
+    st.integers(1, 8),
+)
+def test_the_nodes_of_a_group_are_those_of_its_ranks(stride: int, size: int, domain: int, blocks: int) -> None:
+    span = stride * size
+    groups = (
+        {(block * span + first + index * stride) // domain for index in range(size)}
+        for block in range(blocks)
+        for first in range(stride)
+    )
+    assert nodes_spanned(stride, size, domain, span * blocks) == max(map(len, groups))

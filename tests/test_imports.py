@@ -23,6 +23,7 @@ ROOMS = (
     "plan",
     "config_schema",
     "config",
+    "config_file",
     "languages",
     "frameworks",
     "runs",
@@ -94,9 +95,31 @@ def test_the_command_line_loads_nothing_heavy() -> None:
 
 def test_the_command_line_loads_no_room_before_it_runs() -> None:
     rooms = {name.split(".")[1] for name in loaded_by("import dtlint.cli") if name.startswith("dtlint.")}
-    assert rooms == {"cli", "cli_options"}
+    assert rooms == {"record", "cli", "cli_options"}
 
 
 def test_reports_load_nothing_heavy() -> None:
     code = "import dtlint.report.text, dtlint.report.json, dtlint.report.plan, click"
     assert (loaded_by(code) - loaded_by("import click")) & {"libcst", "jsonschema", "yaml", "tomllib", "csv"} == set()
+
+
+LEFT_OUT = (
+    "config_file", "config_schema", "frameworks.accelerate", "frameworks.deepspeed_launcher", "frameworks.mpirun",
+    "frameworks.slurm", "frameworks.swift", "frameworks.transformers", "languages.python", "languages.yaml",
+    "languages.shell.arithmetic", "languages.shell.compound", "languages.shell.conditions", "languages.shell.deciding",
+    "languages.shell.filters", "languages.shell.relevance", "languages.shell.rewriting", "report.explain",
+    "report.json", "report.plan", "rulebook.grammar", "rulebook.house",
+)  # fmt: skip
+"""What a plain Megatron script with a DeepSpeed config needs nothing of; loading it would slow down every check."""
+
+
+def test_a_check_loads_no_more_than_its_files_need() -> None:
+    fixture = PACKAGE.parent / "fixtures" / "half-idle-pipeline"
+    paths = [str(fixture / "ds_config.json"), str(fixture / "launch.sh")]
+    code = (
+        f"import io, sys, dtlint.cli\nout, sys.stdout = sys.stdout, io.StringIO()\ndtlint.cli.run(['check', *{paths}])"
+    )
+    loaded_by(f"{code}\nsys.stdout = out")  # compiles the data, where that has changed
+    loaded = loaded_by(f"{code}\nsys.stdout = out")
+    assert loaded & {f"dtlint.{name}" for name in LEFT_OUT} == set()
+    assert (loaded - loaded_by("import click")) & set(HEAVY) == set()

@@ -111,7 +111,7 @@ class TestSharding:
         reading = read("--data-parallel-sharding-strategy optim_grads_params")
         assert claims(reading) == {}
         (inert,) = fields(reading, "config.inert")
-        assert inert["reason"] == "--data-parallel-sharding-strategy has no effect without --use-megatron-fsdp"
+        assert inert["reason"] == "it is read only beside --use-megatron-fsdp"
 
 
 class TestRecomputation:
@@ -134,7 +134,7 @@ class TestRecomputation:
         assert claims(read(flags)) == expected
 
     def test_a_method_without_granularity_recomputes_nothing(self) -> None:
-        assert [each["name"] for each in fields(read("--recompute-method uniform"), "config.inert")] == [
+        assert [each["key"] for each in fields(read("--recompute-method uniform"), "config.inert")] == [
             "--recompute-method"
         ]
 
@@ -147,6 +147,10 @@ class TestBatchSizes:
     def test_a_schedule_ends_in_the_global_batch(self) -> None:
         found = claims(read('--step-batch-size-schedule "0:768 250B:1536"'))
         assert (found["batch.rampup"], found["batch.global"]) == ((768,), 1536)
+
+    def test_a_ramp_is_listed_with_whether_a_full_batch_stands_beside_it(self) -> None:
+        (ramp,) = fields(read("--step-batch-size-schedule 0:768 --global-batch-size 1536"), "batch.ramps")
+        assert ramp == {"name": "--step-batch-size-schedule", "full_batch": True}
 
 
 class TestLists:

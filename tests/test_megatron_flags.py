@@ -41,7 +41,7 @@ class TestFlagsAtFault:
         ],
     )
     def test_sequence_parallelism_needs_tensor_parallelism(self, flags: str, inert: list[str]) -> None:
-        assert [member["name"] for member in fields(read(flags), "config.inert")] == inert
+        assert [member["key"] for member in fields(read(flags), "config.inert")] == inert
 
     @pytest.mark.parametrize(
         ("written", "meant"),

@@ -75,7 +75,7 @@ class TestModel:
     def test_a_number_of_groups_alone_has_no_effect(self) -> None:
         reading = read("--num-query-groups 8")
         assert claims(reading) == {}
-        assert [each["name"] for each in fields(reading, "config.inert")] == ["--num-query-groups"]
+        assert [each["key"] for each in fields(reading, "config.inert")] == ["--num-query-groups"]
 
     def test_experts(self) -> None:
         flags = (

@@ -88,6 +88,19 @@ class TestBut:
         )
         assert today.but({"batch.micro": 2}).followed == {"batch.accumulation": 4}
 
+    def test_a_front_ends_default_does_not_take_the_place_of_the_accumulation_that_follows(self):
+        today = Plan.of(
+            {
+                "framework": "fsdp",
+                "frontend": "transformers",
+                "parallel.data": 8,
+                "batch.micro": 1,
+                "batch.accumulation": 16,
+            }
+        )
+        assert today.but({"batch.micro": 2}).followed == {"batch.accumulation": 8}
+        assert isinstance(today.but({"batch.micro": 3}), Infeasible)
+
     def test_heads_that_do_not_divide_are_infeasible(self):
         found = plan().but({"parallel.tensor": 64, "parallel.pipeline": 1})
         assert isinstance(found, Infeasible)

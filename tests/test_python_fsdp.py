@@ -212,6 +212,12 @@ def test_fully_shard_of_each_layer() -> None:
     assert claims(text) == {"sharding.stage": 3, "sharding.units": "wrapped", "sharding.reshard_after_forward": False}
 
 
+@pytest.mark.parametrize("method", ["set_requires_all_reduce", "set_requires_gradient_sync"])
+def test_a_program_that_puts_off_the_exchange_does_not_sum_after_each_micro_batch(method: str) -> None:
+    text = f"fully_shard(net)\nnet.{method}(False)"
+    assert claims(text)["sharding.sums_each_microbatch"] is False
+
+
 def test_fully_shard_in_a_library_helper() -> None:
     assert claims("def apply(module):\n    fully_shard(module)")["sharding.units"] == "?"
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dtlint.config import read_config
+from dtlint.config_file import read_config
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

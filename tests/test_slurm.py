@@ -105,7 +105,7 @@ def test_no_gpu_type_is_guessed(line: str) -> None:
 def test_ntasks_wins_over_ntasks_per_node() -> None:
     reading = read_directives(directive_words("--ntasks=1", "--nodes=1", "--ntasks-per-node=2"))
     assert claims(reading)["launch.tasks_per_node"] == 1
-    assert fields(reading, "launch.tasks") == [{"tasks": 1, "tasks_per_node": 2, "nodes": 1}]
+    assert fields(reading, "launch.tasks") == [{"tasks": 1, "tasks_per_node": 2, "nodes": 1, "limited": "yes"}]
     assert reading.collections["launch.tasks"][0].place.line == 1
 
 

@@ -8,9 +8,10 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import cast
 
 from dtlint.compiled import load
+from dtlint.record import NamedTuple
 from dtlint.value import Plain
 
 DATA = Path(__file__).parent / "data"
@@ -61,7 +62,7 @@ def defaults(framework: str, setting: str, version: str = "") -> tuple[Default, 
 
     With a version only those that hold in it; without one all, the newest first.
     """
-    found = _tables().get(framework, {}).get(setting, ())
+    found = _table(framework).get(setting, ())
     return tuple(each for each in found if _holds(each, version)) if version else found
 
 
@@ -103,14 +104,15 @@ def _names() -> dict[str, str]:
 
 
 @cache
-def _tables() -> dict[str, dict[str, tuple[Default, ...]]]:
-    tables: dict[str, dict[str, tuple[Default, ...]]] = {}
-    for framework, entry in _file().items():
-        tables[framework] = {**tables.get(str(entry.get("like")), {}), **_table(entry)}
-    return tables
+def _table(framework: str) -> dict[str, tuple[Default, ...]]:
+    """The defaults of one framework, over those of the one that it is like."""
+    entry = _file().get(framework)
+    if entry is None:
+        return {}
+    return {**(_table(str(entry["like"])) if "like" in entry else {}), **_own(entry)}
 
 
-def _table(entry: dict[str, object]) -> dict[str, tuple[Default, ...]]:
+def _own(entry: dict[str, object]) -> dict[str, tuple[Default, ...]]:
     tool, source = str(entry["tool"]), str(entry["source"])
     settings = cast("dict[str, object]", entry["settings"])
     return {name: tuple(_default(row, tool, source) for row in _alternatives(rows)) for name, rows in settings.items()}

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import cast
 
 from dtlint.catalog.names import normalized
 from dtlint.compiled import load
+from dtlint.record import NamedTuple
 
 DATA = Path(__file__).parent / "data"
 GPU_FILES = (DATA / "gpus.csv", DATA / "gpus_as_shown.csv")
@@ -96,7 +97,6 @@ _NOISE = frozenset((
 ))  # fmt: skip
 _FORM = r"sxm\d?"
 _SIZE = r"(\d+)(?:g|gb|gib)"
-_COUNT = r":\d+$"
 
 
 def plain_word(word: str) -> str:
@@ -109,7 +109,8 @@ def plain_word(word: str) -> str:
 
 def _without_count(name: str) -> str:
     """`gpu:a100:8` and `A100-80GB:8` without how many."""
-    return re.sub(_COUNT, "", name.strip())
+    kind, _, count = name.strip().rpartition(":")
+    return kind if kind and count.isdecimal() else name
 
 
 def _described(table: _Gpus, name: str) -> int | None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import cast
 
 from dtlint.catalog.names import normalized
 from dtlint.compiled import load
+from dtlint.record import NamedTuple
 
 MODEL_FILES = (Path(__file__).parent / "data" / "models.csv",)
 

@@ -4,11 +4,9 @@ out.
 
 from __future__ import annotations
 
-import re
-
-_SEPARATORS = r"[\s_.:()-]+"
+_SEPARATORS = str.maketrans(dict.fromkeys("_.:()-", " "))
 
 
 def normalized(name: str) -> str:
     """The name in small letters with one `-` for every run of separators (opt-1.3b stays apart from opt-13b)."""
-    return re.sub(_SEPARATORS, "-", name.strip().lower()).strip("-")
+    return "-".join(name.lower().translate(_SEPARATORS).split())

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from dtlint.cost.figures import Job, Shape
+from dtlint.record import NamedTuple
 
 
 class Kept(NamedTuple):

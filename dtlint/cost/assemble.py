@@ -33,7 +33,7 @@ def assemble(values: Values, known: Values) -> Job:
         framework,
         _shape(values),
         layout,
-        _sharding(values, layout),
+        _sharding(values, layout, style),
         _batch(values, layout),
         precision_of(values, style),
         _schedule(values, layout),
@@ -76,6 +76,7 @@ def _shape(values: Values) -> Shape:
         moe_layers=_moe_layers(values, layers) if experts else 0,
         latent=_latent(values),
         trainable=_amount(values, "model.trainable_parameters", 0.0) if _count(values, "model.lora_rank", 0) else None,
+        fused_loss=bool(values.get("model.fused_loss")),
     )
 
 
@@ -171,12 +172,17 @@ def _whole_order(told: tuple[Plain, ...]) -> tuple[str, ...]:
     return (*whole, *(axis for axis in usual if axis not in whole))
 
 
-def _sharding(values: Values, layout: Layout) -> Sharding:
+def _sharding(values: Values, layout: Layout, style: str) -> Sharding:
+    """DeepSpeed's smaller group (zero_hpz_partition_size) holds a second copy of the weights beside shards over all
+    replicas; the others' holds one of as many replicas of all states."""
     replicas = layout.data * layout.context * layout.ulysses
-    group = _count(values, "sharding.group", replicas)
+    stage = _count(values, "sharding.stage", 0)
+    group = max(1, min(_count(values, "sharding.group", replicas), replicas))
+    copies = style == "deepspeed" and stage == 3 and group < replicas
     return Sharding(
-        stage=_count(values, "sharding.stage", 0),
-        group=max(1, min(group, replicas)),
+        stage=stage,
+        group=replicas if copies else group,
+        copy=group if copies else 0,
         reshard=values.get("sharding.reshard_after_forward") is not False,
         wrapped=values.get("sharding.units") != "none",
         offload_optimizer=values.get("sharding.offload_optimizer") in ("cpu", "nvme"),
@@ -208,9 +214,15 @@ def precision_of(values: Values, style: str) -> Precision:
     gradient = weight if own_weights else _gradient_bytes(values, compute, weight, style)
     reduce = _BYTES.get(_word(values, "precision.reduce", ""), gradient if style != "fsdp" else 2.0)
     state = _BYTES.get(_word(values, "optimizer.state_dtype", ""), weight if master_word == "none" else 4.0)
-    return Precision(
-        compute, weight, gradient, reduce, master, state * moments_of(_word(values, "optimizer.name", "adam"))
-    )
+    moments = state * moments_of(_word(values, "optimizer.name", "adam"))
+    return Precision(compute, weight, gradient, reduce, master, moments, frozen_bytes(values))
+
+
+def frozen_bytes(values: Values) -> float:
+    """Bytes of a weight that does not train: nf4 with its quantization constants 0.5 + 0.016 to 0.06 (QLoRA, section
+    3)."""
+    stored = _word(values, "precision.frozen", _word(values, "precision.compute", "bf16"))
+    return {"nf4": 0.52, "int8": 1.0, "fp32": 4.0}.get(stored, 2.0)
 
 
 def _weights(compute: str, master_word: str, own_weights: bool) -> tuple[float, float]:
@@ -237,8 +249,10 @@ def moments_of(optimizer: str) -> float:
     kept = 2.0
     if "adafactor" in name or "lomo" in name:
         kept = 0.05
-    elif "lion" in name or "muon" in name or "sgd" in name:
+    elif "lion" in name or "muon" in name or "sgd" in name or "mini" in name:
         kept = 1.0
+    elif "galore" in name or "apollo" in name or "badam" in name:  # moments of a low rank, or of one block at a time
+        kept = 0.25
     return kept / 4 if "8bit" in name else kept
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from math import ceil, log2
-from typing import NamedTuple
 
 from dtlint.cost import constants
 from dtlint.cost.figures import Layout, Machine
+from dtlint.record import NamedTuple
 
 
 class Group(NamedTuple):
@@ -47,7 +47,9 @@ def nodes_spanned(stride: int, size: int, domain: int, world: int) -> int:
         return size
     if span % domain == 0:
         return span // domain
-    return (domain - 1 + stride * (size - 1)) // domain + 1
+    starts = (block * span % domain for block in range(min(max(1, world // span), domain)))
+    latest = min(domain - 1, max(starts) + stride - 1)
+    return (latest + stride * (size - 1)) // domain + 1
 
 
 def axis_stride(layout: Layout, axis: str) -> int:

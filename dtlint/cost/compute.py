@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import ceil
-from typing import NamedTuple
 
 from dtlint.cost import constants
 from dtlint.cost.activations import has_dropout, tokens_per_rank
 from dtlint.cost.figures import Job, Machine, Shape
+from dtlint.record import NamedTuple
 
 
 class Rates(NamedTuple):

@@ -7,9 +7,8 @@ to sources that the fit has not seen.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from dtlint.catalog import LatentAttention
+from dtlint.record import NamedTuple
 
 
 class Family(NamedTuple):
@@ -131,6 +130,10 @@ queue to drain. Fitted."""
 RESTORE_SECONDS_DEEPSPEED = 0.0145
 """The same with DeepSpeed's activation checkpointing and its pipeline engine: 10 ms a layer apart from Megatron alone
 on the same V100 nodes (BigScience gpt2.md, 120 against 130 tokens/s). Fitted."""
+
+RESTORE_MOST = 1.5
+"""Times a layer's recomputation that restoring may take: the least bound that the measured runs agree with; models
+smaller than theirs would otherwise be all waiting."""
 
 KERNEL_SECONDS_EXPERTS = 0.0043
 """The same for a layer with experts, whose token counts come back to the host. Fitted."""

@@ -29,7 +29,9 @@ def _fully_sharded(job: Job, params: Held, passes: Passes) -> tuple[float, float
     pieces = job.shape.layers / job.layout.pipeline * (constants.MATRICES_OF_A_LAYER if job.style == "deepspeed" else 1)
     gather = gather_seconds(width * params.total, group, pieces)
     scatter = gather_seconds(job.precision.reduce * trained(job, params).total, group, pieces)
-    forward, backward = gather, (gather if job.sharding.reshard else 0.0) + scatter
+    near = data_group(job.layout, job.machine, job.sharding.copy) if job.sharding.copy else group
+    again = gather_seconds(width * params.total, near, pieces) if job.sharding.reshard else 0.0
+    forward, backward = gather, again + scatter
     if not job.schedule.overlap_parameters:
         return job.batch.microbatches * (forward + backward), 0.0
     if _too_large_to_prefetch(job):
@@ -37,7 +39,7 @@ def _fully_sharded(job: Job, params: Held, passes: Passes) -> tuple[float, float
     else:
         shown = _beside(forward, passes.forward) + _beside(backward, passes.backward)
     once = shown + forward / max(1, job.shape.layers)
-    copies = _replica_seconds(job, params)
+    copies = replica_seconds(job, params)
     return job.batch.microbatches * once + copies, job.batch.microbatches * (forward + backward - shown)
 
 
@@ -54,7 +56,7 @@ def _beside(communication: float, compute: float) -> float:
     return max(0.0, communication - compute) + constants.CONTENTION * min(communication, compute)
 
 
-def _replica_seconds(job: Job, params: Held) -> float:
+def replica_seconds(job: Job, params: Held) -> float:
     """Gradients of a shard summed over the shard groups (hybrid sharding), once a step."""
     copies = job.layout.data * job.layout.context // job.sharding.group
     if copies <= 1:

@@ -4,14 +4,15 @@ leaves open."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from dtlint.cost.job import Bound, Completed, Job, complete
+from dtlint.cost.job import Completed, Job, complete
 from dtlint.cost.memory import Memory
 from dtlint.cost.memory import memory as memory_of
 from dtlint.cost.stages import active_parameters
 from dtlint.cost.step import Step
 from dtlint.cost.step import step as step_of
+from dtlint.record import NamedTuple
 from dtlint.value import Unknown
 
 if TYPE_CHECKING:
@@ -79,20 +80,43 @@ class Estimate(NamedTuple):
 def estimate(plan: Plan) -> Estimate | Unknown:
     """Memory and time of the plan (kept on it), or which setting is missing."""
     if plan.estimate is None:
-        completed = complete(plan)
-        plan.estimate = completed if isinstance(completed, Unknown) else _estimate(completed)
+        sized = sizes(plan)
+        plan.estimate = sized if isinstance(sized, Unknown) else _estimate(sized)
     found = plan.estimate
     assert isinstance(found, (Estimate, Unknown))
     return found
 
 
-def _estimate(completed: Completed) -> Estimate:
-    middle = point(completed.typical, "typical")
-    points = [point(completed.optimistic, "optimistic"), middle, point(completed.pessimistic, "pessimistic")]
+class Sizes(NamedTuple):
+    """What an estimate begins with: the completed jobs and the memory of each, from optimistic to pessimistic."""
+
+    completed: Completed
+    memories: tuple[Memory, Memory, Memory]
+
+
+def sizes(plan: Plan) -> Sizes | Unknown:
+    """The memory of the plan (kept on it) without its times, which take longer; or which setting is missing."""
+    if plan.sizes is None:
+        completed = complete(plan)
+        plan.sizes = completed if isinstance(completed, Unknown) else _sizes(completed)
+    found = plan.sizes
+    assert isinstance(found, (Sizes, Unknown))
+    return found
+
+
+def _sizes(completed: Completed) -> Sizes:
+    low = memory_of(completed.optimistic, "optimistic")
+    high = memory_of(completed.pessimistic, "pessimistic")
+    return Sizes(completed, (low, memory_of(completed.typical, "typical"), high))
+
+
+def _estimate(sized: Sizes) -> Estimate:
+    completed = sized.completed
+    points = [_point(job, memory) for job, memory in zip(completed.jobs, sized.memories, strict=True)]
     tokens = float(completed.typical.batch.micro * completed.typical.batch.microbatches * completed.typical.layout.data)
     return Estimate(
         _end(points, min),
-        middle,
+        points[1],
         _end(points, max),
         completed.assumed,
         tokens * completed.typical.shape.sequence,
@@ -101,13 +125,12 @@ def _estimate(completed: Completed) -> Estimate:
     )
 
 
-def point(job: Job, bound: Bound) -> Point:
-    """The numbers of one whole job."""
+def _point(job: Job, memory: Memory) -> Point:
     taken = step_of(job)
     seconds = taken.total
     batch, layout, shape = job.batch, job.layout, job.shape
     tokens = batch.micro * batch.microbatches * layout.data * shape.sequence / seconds / layout.world
-    return Point(memory_of(job, bound), taken, seconds, tokens, operations_per_token(job) * tokens / peak(job))
+    return Point(memory, taken, seconds, tokens, operations_per_token(job) * tokens / peak(job))
 
 
 def operations_per_token(job: Job) -> float:

@@ -3,10 +3,9 @@ which machines."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from dtlint.catalog import Gpu, LatentAttention
 from dtlint.cost.constants import Family
+from dtlint.record import NamedTuple
 
 
 class Shape(NamedTuple):
@@ -30,6 +29,7 @@ class Shape(NamedTuple):
     moe_layers: int
     latent: LatentAttention | None
     trainable: float | None
+    fused_loss: bool = False
 
 
 class Layout(NamedTuple):
@@ -51,7 +51,8 @@ class Layout(NamedTuple):
 
 
 class Sharding(NamedTuple):
-    """How data-parallel ranks share the model states: `group` ranks hold one copy of what `stage` shares out."""
+    """How data-parallel ranks share the model states: `group` ranks hold one copy of what `stage` shares out, and
+    `copy` ranks a second copy of the weights for the backward pass (0 for none)."""
 
     stage: int
     group: int
@@ -60,6 +61,7 @@ class Sharding(NamedTuple):
     offload_optimizer: bool
     offload_parameters: bool
     bucket_bytes: float
+    copy: int = 0
 
 
 class Batch(NamedTuple):
@@ -70,7 +72,8 @@ class Batch(NamedTuple):
 
 
 class Precision(NamedTuple):
-    """Number formats: `compute` by name, the rest as bytes per parameter (master 0: the weights are their own)."""
+    """Number formats: `compute` by name, the rest as bytes per parameter (master 0: the weights are their own);
+    `frozen` for weights that do not train."""
 
     compute: str
     weight: float
@@ -78,6 +81,7 @@ class Precision(NamedTuple):
     reduce: float
     master: float
     moments: float
+    frozen: float = 2.0
 
 
 class Schedule(NamedTuple):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from functools import cache
 from math import sqrt
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from dtlint.cost.assemble import Values, assemble, family_of, model_ways, precision_of, style_of
 from dtlint.cost.figures import Job
 from dtlint.plan.vocabulary import Term, term
+from dtlint.record import NamedTuple
 from dtlint.value import Plain, Unknown, Value
 
 if TYPE_CHECKING:
@@ -29,20 +30,25 @@ class Completed(NamedTuple):
     pessimistic: Job
     assumed: tuple[str, ...]
 
+    @property
+    def jobs(self) -> tuple[Job, Job, Job]:
+        """The three in their order."""
+        return self.optimistic, self.typical, self.pessimistic
+
 
 NAMES = (
     "framework", "cluster.gpus_per_node", "cluster.gpu", "cluster.gpu_memory_gib", "cluster.nvlink_domain",
     "cluster.intranode_gb_per_s", "cluster.internode_gbit_per_s", "model.name", "model.architecture", "model.layers",
     "model.hidden", "model.ffn", "model.heads", "model.kv_heads", "model.head_dim", "model.vocab", "model.experts",
     "model.experts_per_token", "model.expert_ffn", "model.shared_expert_ffn", "model.moe_layers",
-    "model.latent_attention", "model.gated_mlp", "model.tied_embeddings", "model.lora_rank",
+    "model.latent_attention", "model.gated_mlp", "model.tied_embeddings", "model.lora_rank", "model.fused_loss",
     "model.trainable_parameters", "data.sequence_length", "parallel.world_size", "parallel.data", "parallel.tensor",
     "parallel.pipeline", "parallel.virtual_pipeline", "parallel.context", "parallel.ulysses", "parallel.expert",
     "parallel.expert_tensor", "parallel.sequence", "parallel.order", "parallel.stage_layers", "sharding.stage",
     "sharding.group", "sharding.reshard_after_forward", "sharding.units", "sharding.offload_optimizer",
     "sharding.offload_parameters", "batch.micro", "batch.global", "batch.accumulation", "schedule.kind",
     "schedule.microbatches", "precision.compute", "precision.gradients", "precision.reduce", "precision.master",
-    "optimizer.name", "optimizer.state_dtype", "checkpointing.activations", "checkpointing.layers",
+    "precision.frozen", "optimizer.name", "optimizer.state_dtype", "checkpointing.activations", "checkpointing.layers",
     "overlap.gradients", "overlap.parameters", "overlap.tensor", "overlap.pipeline", "communication.bucket_bytes",
     "communication.moe_dispatcher", "attention.flash",
 )  # fmt: skip

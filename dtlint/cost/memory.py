@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from dtlint.cost import constants
 from dtlint.cost.activations import in_flight, kept_bytes, layer_bytes, tokens_per_rank
@@ -20,7 +19,11 @@ from dtlint.cost.stages import (
     stages,
     trained,
 )
-from dtlint.cost.states import StateBytes, state_bytes
+from dtlint.cost.states import StateBytes, offloads_gradients, state_bytes
+from dtlint.record import NamedTuple
+
+HALF_PRECISION = 2.0
+"""Bytes of a weight in the second copy of ZeRO++ (hpZ)."""
 
 
 class Memory(NamedTuple):
@@ -88,12 +91,16 @@ def _states(job: Job, params: Held, bound: Bound) -> tuple[dict[str, float], flo
     weights = dense.weights * own.dense + expert.weights * own.expert
     if job.shape.trainable is not None:
         weights += _frozen_bytes(job, params)
+    if job.sharding.copy:
+        weights += HALF_PRECISION * params.total / job.sharding.copy
     gradients = dense.gradients * own.dense + expert.gradients * own.expert
     optimizer = dense.optimizer * own.dense + expert.optimizer * own.expert
     transient = dense.transient * own.dense + expert.transient * own.expert
     host = 0.0
     if job.sharding.offload_optimizer:
         host, optimizer, transient = host + optimizer, 0.0, 0.0
+    if job.sharding.offload_optimizer and offloads_gradients(job.style, job.sharding.stage):
+        host, gradients = host + gradients, 0.0
     if job.sharding.offload_parameters:
         host, weights = host + weights, 0.0
     return {"weights": weights, "gradients": gradients, "optimizer": optimizer}, transient, host
@@ -109,9 +116,8 @@ def _dense_ranks(job: Job) -> int:
 
 
 def _frozen_bytes(job: Job, frozen: Held) -> float:
-    """A frozen model is held in the compute format, shared out at stage 3 only."""
-    each = 4.0 if job.precision.compute == "fp32" else 2.0
-    return each * frozen.total / (_dense_ranks(job) if job.sharding.stage >= 3 else 1)
+    """A frozen model is shared out at stage 3 only."""
+    return job.precision.frozen * frozen.total / (_dense_ranks(job) if job.sharding.stage >= 3 else 1)
 
 
 def _gathered(job: Job, stage: Stage, params: Held) -> float:
@@ -190,7 +196,7 @@ def _working(job: Job, stage: Stage) -> float:
 def _logits(job: Job, stage: Stage, bound: Bound) -> float:
     """Logits of the output head with the loss: 16-bit logits, their fp32 copy, softmax and gradient, as far as they
     live at once."""
-    if not stage.head:
+    if not stage.head or job.shape.fused_loss:
         return 0.0
     parallel = job.style == "megatron" or job.framework in ("megatron-deepspeed", "gpt-neox")
     spread = constants.LOGIT_BYTES_PARALLEL if parallel else constants.LOGIT_BYTES

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dtlint.cost.assemble import frozen_bytes
 from dtlint.cost.job import precision_of, style_of
-from dtlint.cost.states import StateBytes, state_bytes
-from dtlint.value import Plain, Unknown
+from dtlint.cost.memory import HALF_PRECISION
+from dtlint.cost.states import StateBytes, offloads_gradients, state_bytes
+from dtlint.value import Plain, Unknown, Value
 
 if TYPE_CHECKING:
     from dtlint.plan import Plan
@@ -25,11 +27,39 @@ def sharded_bytes(plan: Plan) -> float | Unknown:
     stage, ranks = plan.integer("sharding.stage"), plan.integer("sharding.group")
     if stage is None or ranks is None:
         return plan.get("sharding.stage") if stage is None else plan.get("sharding.group")  # type: ignore[return-value]
+    copy = _second_copy(plan, stage, ranks)
+    found = _states(plan, stage, (plan.integer("parallel.data") or ranks) if copy else ranks)
+    if isinstance(found, Unknown):
+        return found
+    weights = 0.0 if _offloaded(plan, "sharding.offload_parameters") else found.weights + copy
+    if not _offloaded(plan, "sharding.offload_optimizer"):
+        return weights + found.gradients + found.optimizer
+    follow = offloads_gradients(style_of(plan.word("framework") or "", stage), stage)
+    return weights + (0.0 if follow else found.gradients)
+
+
+HOST_GRADIENT_BYTES = 4.0
+"""An optimizer on the host gets its gradients there in fp32 (DeepSpeed zero/stage_1_and_2.py; FSDP's own are fp32)."""
+
+
+def hosted_bytes(plan: Plan) -> float | Unknown:
+    """What one rank keeps in main memory for one parameter: offloaded optimizer, its gradients, offloaded weights."""
+    stage, ranks = plan.integer("sharding.stage"), plan.integer("sharding.group")
+    if stage is None or ranks is None:
+        return plan.get("sharding.stage") if stage is None else plan.get("sharding.group")  # type: ignore[return-value]
     found = _states(plan, stage, ranks)
     if isinstance(found, Unknown):
         return found
-    weights = 0.0 if _offloaded(plan, "sharding.offload_parameters") else found.weights
-    return weights + found.gradients + (0.0 if _offloaded(plan, "sharding.offload_optimizer") else found.optimizer)
+    weights = found.weights if plan.word("sharding.offload_parameters") == "cpu" else 0.0
+    if plan.word("sharding.offload_optimizer") != "cpu":
+        return weights
+    return weights + found.optimizer + HOST_GRADIENT_BYTES / (ranks if stage else 1)
+
+
+def _second_copy(plan: Plan, stage: int, ranks: int) -> float:
+    """Bytes per parameter of DeepSpeed's second copy of the weights in a smaller group (hpZ)."""
+    small = stage == 3 and plan.word("framework") == "deepspeed" and ranks < (plan.integer("parallel.data") or ranks)
+    return HALF_PRECISION / ranks if small else 0.0
 
 
 def _states(plan: Plan, stage: int, ranks: int) -> StateBytes | Unknown:
@@ -39,7 +69,16 @@ def _states(plan: Plan, stage: int, ranks: int) -> StateBytes | Unknown:
     values: dict[str, Plain] = {name: plan.value(name) for name in PRECISION}
     known = {name: value for name, value in values.items() if value is not None}
     style = style_of(str(framework.value), stage)
+    if _is_partly_trained(plan):
+        frozen = frozen_bytes({**known, "precision.frozen": plan.value("precision.frozen") or "nf4"})
+        return StateBytes(frozen / (ranks if stage >= 3 else 1), 0.0, 0.0, 0.0)
     return state_bytes(style, precision_of(known, style), stage, ranks)
+
+
+def _is_partly_trained(plan: Plan) -> bool:
+    """Whether adapters or an unknown part of the model train; what they take is not counted."""
+    found = plan.get("model.lora_rank")
+    return bool(found.value) if isinstance(found, Value) else "model.lora_rank" in plan.settings
 
 
 def _offloaded(plan: Plan, name: str) -> bool:

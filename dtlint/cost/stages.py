@@ -3,9 +3,8 @@ has."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from dtlint.cost.figures import Job, Layout, Shape
+from dtlint.record import NamedTuple
 
 
 class Stage(NamedTuple):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from dtlint.cost.figures import Precision
+from dtlint.record import NamedTuple
 
 
 class StateBytes(NamedTuple):
@@ -43,6 +42,12 @@ def shared_bytes(
         optimizer / ranks if stage >= 1 else optimizer,
         transient / ranks if stage >= 1 else transient,
     )
+
+
+def offloads_gradients(style: str, stage: int) -> bool:
+    """Whether gradients follow an offloaded optimizer to the host: DeepSpeed's from stage 2 on (zero/stage_1_and_2.py
+    and stage3.py copy each reduced bucket), FSDP's with CPUOffload."""
+    return style == "fsdp" or (style == "deepspeed" and stage >= 2)
 
 
 def state_bytes(style: str, precision: Precision, stage: int, ranks: int, step_copy: float = 4.0) -> StateBytes:

@@ -4,7 +4,6 @@ bubble, the optimizer."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from dtlint.cost import constants
 from dtlint.cost.activations import tokens_per_rank
@@ -20,6 +19,7 @@ from dtlint.cost.data_parallel import data_seconds
 from dtlint.cost.figures import Job
 from dtlint.cost.pipeline import work_per_microbatch
 from dtlint.cost.stages import Held, Stage, expert_replicas, held, stages, trained
+from dtlint.record import NamedTuple
 
 
 class Step(NamedTuple):
@@ -83,7 +83,7 @@ def step(job: Job) -> Step:
         sum(work.context) * count,
         sum(work.expert) * count,
         work.transfer * count,
-        idle * _mean_seconds(job, worked),
+        idle * mean_seconds(job, worked),
         data,
         optimizer,
         offload,
@@ -91,7 +91,7 @@ def step(job: Job) -> Step:
     )
 
 
-def _mean_seconds(job: Job, worked: list[tuple[Stage, Work]]) -> float:
+def mean_seconds(job: Job, worked: list[tuple[Stage, Work]]) -> float:
     """Mean time of a stage: the pipeline fills at the pace of each, not of the slowest; what is between stands for the
     inner stages."""
     if len(worked) < 3:
@@ -107,7 +107,7 @@ def stage_work(job: Job, stage: Stage, rate: Rates) -> Work:
         if count:
             once = layer(job, expert, rate)
             again = recomputed(job, expert, rate, once.forward) * _recomputed_share(job, stage)
-            again += _restoring(job) if again else 0.0
+            again += min(_restoring(job), constants.RESTORE_MOST * again)
             compute = compute.plus(Passes(once.forward, once.backward + again).times(count))
     if stage.head:
         compute = compute.plus(head(job, rate))
@@ -117,9 +117,10 @@ def stage_work(job: Job, stage: Stage, rate: Rates) -> Work:
 
 
 def _restoring(job: Job) -> float:
-    """Seconds that recomputing a layer takes beside the work: DeepSpeed's own checkpointing waits more than PyTorch's.
-    Megatron-DeepSpeed uses it where DeepSpeed's engine runs, which sharded states tell."""
-    engine = job.framework in ("deepspeed", "gpt-neox") or (job.style == "deepspeed" and job.sharding.stage > 0)
+    """Seconds that recomputing a layer takes beside the work: DeepSpeed's own checkpointing waits more than PyTorch's,
+    which Hugging Face models use under DeepSpeed too. Megatron-DeepSpeed uses DeepSpeed's where DeepSpeed's engine
+    runs, which sharded states tell."""
+    engine = job.framework == "gpt-neox" or (job.framework == "megatron-deepspeed" and job.sharding.stage > 0)
     return constants.RESTORE_SECONDS_DEEPSPEED if engine else constants.RESTORE_SECONDS
 
 

@@ -73,8 +73,10 @@ def data_bytes(job: Job, stage: Stage) -> float:
     parameters, sharding = held(job, stage).total, job.sharding
     if sharding.stage == 3:
         width = 4.0 if job.precision.compute == "fp32" else HALF_PRECISION
-        moved = (width * (2 if sharding.reshard else 1) + job.precision.reduce) * parameters
-        return moved * (sharding.group - 1) / sharding.group * job.batch.microbatches
+        near = sharding.copy or sharding.group
+        again = width * (near - 1) / near if sharding.reshard else 0.0
+        moved = (width + job.precision.reduce) * (sharding.group - 1) / sharding.group + again
+        return moved * parameters * job.batch.microbatches
     width = state_bytes(job.style, job.precision, sharding.stage, 1).gradients if job.style == "megatron" else 0.0
     gradients = ring_all_reduce_bytes((width or job.precision.reduce) * parameters, ranks)
     if sharding.stage and job.style != "deepspeed":

@@ -6,9 +6,9 @@ A reader knows one front end. It knows no rule, no other reader, and no default 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from dtlint.languages.traced import Word
+from dtlint.record import NamedTuple
 from dtlint.source import Span
 from dtlint.value import Setting
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from dtlint.frameworks import Member
-from dtlint.frameworks.options import Option
+from dtlint.frameworks.options import Option, Split, canonical
 from dtlint.languages.traced import Piece, Word
 from dtlint.source import Span
 from dtlint.value import Setting, written
@@ -50,6 +50,22 @@ def misspelt_flag(option: Option, suggestion: str, tool: str, effect: str = "ref
     """A member of `config.unknown` for a flag whose meaning is known."""
     fields = texts(option.place, key=option.spelled, section=tool, effect=effect, suggestion=suggestion)
     return Member(option.place, fields)
+
+
+def behind_program(split: Split, names: Sequence[str]) -> Iterator[Member]:
+    """The member of `launch.lost` for a launcher's own flags that stand behind the program, which gets them: `words`,
+    `cause` (script). A flag that the launcher is given too may be the program's.
+    """
+    found = [word for word in split.rest[1:] if _is_launchers(word, split, names)]
+    if found:
+        place = found[0].place
+        fields = texts(place, words=" and ".join(word.shown.partition("=")[0] for word in found), cause="script")
+        yield Member(place, fields, ((split.rest[0].place, "the program begins here"),))
+
+
+def _is_launchers(word: Word, split: Split, names: Sequence[str]) -> bool:
+    name = canonical(word.shown.partition("=")[0]) if word.shown.startswith("--") else ""
+    return name in names and split.last(name) is None
 
 
 def meant(name: str, known: Sequence[str]) -> str | None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from dtlint.frameworks import AUTO, Claim, Reading
-from dtlint.frameworks.deepspeed_edits import edits, home
 from dtlint.frameworks.deepspeed_keys import collections, inert, stage_of
 from dtlint.frameworks.deepspeed_spelling import spell
 from dtlint.frameworks.deepspeed_values import flag, known, number, whole_number, word
 from dtlint.languages.json_tree import Document, Node, member, setting
 from dtlint.languages.traced import unknown_at
+from dtlint.source import Span
 from dtlint.value import Plain, Setting, Unknown, Value, assumed
 
-__all__ = ["edits", "home", "looks_like_config", "read_config", "spell"]
+__all__ = ["home", "looks_like_config", "read_config", "spell"]
 
 LAYER = "deepspeed-json"
 
@@ -54,6 +54,13 @@ def read_config(document: Document) -> Reading:
     readers = (_batch, _optimizer, _precision, _sharding, _offload, _parallel, _communication, _prefetch)
     claims = tuple(claim for reader in readers for claim in reader(root))
     return Reading(LAYER, root.span, claims, framework="deepspeed", open=_hides(root), collections=collections(root))
+
+
+def home(reading: Reading, setting: str) -> Span | None:
+    """Where a setting that a config does not write belongs: the key of its section, else the whole config."""
+    from dtlint.frameworks.deepspeed_edits import home as place_in
+
+    return place_in(reading, setting)
 
 
 def _hides(root: Node | None) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from dtlint.languages.python.calls import Passed, unpacked_dict
 from dtlint.languages.python.constants import evaluate
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.places import Place
 from dtlint.languages.python.tree import Site
+from dtlint.record import NamedTuple
 from dtlint.source import Span
 from dtlint.value import Unknown, Value
 

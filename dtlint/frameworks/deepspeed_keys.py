@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import NamedTuple
 
 from dtlint.catalog import DeepSpeedKey, deepspeed_keys
 from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import texts
+from dtlint.frameworks.deepspeed_inert import weighed
 from dtlint.frameworks.deepspeed_types import defect
 from dtlint.frameworks.deepspeed_values import is_auto, whole_number
 from dtlint.languages.json_tree import Entry, Node, member, setting
+from dtlint.record import NamedTuple
 from dtlint.source import Span
 from dtlint.value import Setting, Value
 
@@ -44,7 +45,7 @@ def collections(root: Node) -> Mapping[str, tuple[Member, ...]]:
     config.keys: `path` (dotted, canonical), `value`;
     config.unknown: `effect` (refused, ignored), `suggestion`, `belongs` (the section that has a key of this name);
     config.removed: `first` and `last` release that has it, `instead`, `effect`;
-    config.inert: `reason`;
+    config.inert: `reason`, `matters` and `others` (deepspeed_inert.py);
     config.invalid: `expected`, `effect` (refused, misread);
     config.auto: `filled` (whether a front end fills it), `default` (what DeepSpeed takes alone, "" if it refuses).
     """
@@ -53,7 +54,8 @@ def collections(root: Node) -> Mapping[str, tuple[Member, ...]]:
         "config.keys": [_listed(key) for key in keys if key.known is not None or key.free],
         "config.unknown": [_unknown(key) for key in keys if _is_unknown(key) and not _misplaced(key)],
         "config.removed": [_removed(key) for key in keys if key.known is not None and key.known.last],
-        "config.inert": list(_inert(root, keys)),
+        "config.inert": weighed(list(_inert(root, keys))),
+        "launch.debugging": list(_debugging(keys)),
         "config.invalid": [*_invalid(keys), *_both_formats(root), *_twice_named(keys)],
         "config.auto": [_auto(key) for key in keys if _wants_filler(key)],
     }
@@ -197,6 +199,22 @@ def _inert(root: Node, keys: list[Placed]) -> Iterator[Member]:
         home = _misplaced(key)
         if home and not _is_off(key.entry.node):
             yield _member(key, {}, reason=f"DeepSpeed reads it as {home} only")
+
+
+_DEBUGGING: Mapping[str, tuple[str, str]] = {
+    "wall_clock_breakdown": ("logs", "the GPU is waited for after every phase of a step"),
+    "memory_breakdown": ("logs", "the GPU is waited for to read its memory"),
+    "comms_logger.enabled": ("blocks", "the GPU is waited for after every collective, which ends their overlap"),
+    "flops_profiler.enabled": ("logs", "the step that is profiled is slow"),
+}
+"""Switches for measuring: whether they block every step or cost little, and what they do."""
+
+
+def _debugging(keys: list[Placed]) -> Iterator[Member]:
+    for key in keys:
+        effect, reason = _DEBUGGING.get(key.path, ("", ""))
+        if effect and key.entry.node.value is True:
+            yield _member(key, {}, name=key.path, value="true", effect=effect, reason=reason)
 
 
 def _is_off(node: Node) -> bool:

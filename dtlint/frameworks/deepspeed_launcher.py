@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from dtlint.frameworks import Claim, Member, NamedFile, Reading
-from dtlint.frameworks.arguments import stretch, texts, unknown_flag
+from dtlint.frameworks.arguments import behind_program, stretch, texts, unknown_flag
 from dtlint.frameworks.hostfile import Hostfile, all_slots, filtered, read_hostfile
 from dtlint.frameworks.interpreter import program_name, python_program
 from dtlint.frameworks.options import Grammar, Option, Split, integer, literal_place, split_options, text_of
 from dtlint.languages.traced import Word, setting_of
+from dtlint.record import NamedTuple
 from dtlint.source import Source, Span
 from dtlint.value import Origin, Setting, Unknown, Value, assumed, derived, written
 
@@ -59,6 +59,7 @@ def read_launch(words: Sequence[Word], read_file: ReadFile, env: Mapping[str, Wo
     arguments = words[1 : len(words) - len(split.rest)]
     collections = {
         "config.unknown": tuple(_unknown(split)),
+        "launch.lost": tuple(behind_program(split, ("num-gpus", "num-nodes", "hostfile"))),
         "config.invalid": (*_bad_lines(hosts), *used.defects, *_contradictions(split)),
     }
     return Reading(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from dtlint.catalog import DeepSpeedKey
 from dtlint.frameworks.deepspeed_values import flag, is_auto, known, number, whole_number
 from dtlint.languages.json_tree import Node
+from dtlint.record import NamedTuple
 from dtlint.value import Value
 
 

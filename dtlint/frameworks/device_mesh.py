@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from dtlint.frameworks import Claim
 from dtlint.frameworks.torch_names import DEVICE_MESH
@@ -14,6 +13,7 @@ from dtlint.languages.python.following import ways
 from dtlint.languages.python.places import Place
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import stands
+from dtlint.record import NamedTuple
 from dtlint.source import Span
 from dtlint.value import Origin, Setting, Unknown, Value
 

@@ -2,22 +2,117 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from dtlint.frameworks import Claim, Reading
-from dtlint.languages.traced import Word
-from dtlint.value import Origin, Value
+from dtlint.frameworks import Claim, Member, Reading
+from dtlint.languages.traced import Word, setting_of
+from dtlint.source import Span
+from dtlint.value import Origin, Setting, Value, assumed, written
 
-PREFIXES = ("NCCL_", "CUDA_", "TORCH_", "PYTORCH_", "OMP_", "NVTE_", "UCX_", "GLOO_")
+LAYER = "environment"
+PREFIXES = ("NCCL_", "CUDA_", "TORCH_", "PYTORCH_", "OMP_", "NVTE_", "UCX_", "GLOO_", "FI_")
+EXPECTED = ("CUDA_DEVICE_MAX_CONNECTIONS", "OMP_NUM_THREADS")
+"""Variables whose absence decides how a run communicates or computes."""
+
+DEBUGGING: Mapping[str, tuple[tuple[str, ...], str, str]] = {
+    "CUDA_LAUNCH_BLOCKING": (("1",), "blocks", "every kernel is waited for before the next is started"),
+    "NCCL_BLOCKING_WAIT": (("1",), "blocks", "the CPU waits for every collective"),
+    "TORCH_NCCL_BLOCKING_WAIT": (("1",), "blocks", "the CPU waits for every collective"),
+    "TORCH_DISTRIBUTED_DEBUG": (("DETAIL",), "blocks", "all ranks compare notes before every collective"),
+    "NCCL_DEBUG": (("INFO", "TRACE"), "logs", "every rank writes what NCCL sets up"),
+}
+"""Switches for hunting a fault: the values that turn them on, whether they block or only log, and what they do."""
+
+
+DEAD: Mapping[str, str] = {"NCCL_AVOID_RECORD_STREAMS": "torch reads it as TORCH_NCCL_AVOID_RECORD_STREAMS"}
+"""Variables that nothing reads, with the reason."""
 
 
 def read(env: Mapping[str, Word]) -> Reading:
-    """One claim: the variables that decide how processes compute and communicate, as (name, value) pairs in order of
-    their names.
+    """What variables say: one claim with all those that decide how processes compute and communicate, as (name, value)
+    pairs in order of their names.
+
+    Collections: `launch.environment` (`name`, `value`), `launch.debugging` (`name`, `value`, `effect`, `reason`),
+    `config.inert` (`key`, `section`, `reason`, `matters`).
     """
-    known = [(name, word) for name, word in sorted(env.items()) if name.startswith(PREFIXES) and word.text is not None]
-    if not known:
-        return Reading("environment")
-    place = known[0][1].pieces[0].span if known[0][1].pieces else known[0][1].place
-    value = Value(tuple((name, word.text) for name, word in known), Origin("written", place))
-    return Reading("environment", place, (Claim("communication.env", value),))
+    members = tuple(_member(name, word) for name, word in sorted(env.items()) if name.startswith(PREFIXES))
+    return _reading(members) if members else Reading(LAYER)
+
+
+def complete(readings: Sequence[Reading], place: Span) -> Reading:
+    """The variables of a launch from those of the command and of what wraps it, outermost first.
+
+    A variable that is looked for and not set stands in `launch.environment` with the value "", at `place`; the shell
+    that starts the script may still export it.
+    """
+    found = {
+        _name(member): member for reading in readings for member in reading.collections.get("launch.environment", ())
+    }
+    absent = tuple(_absent(name, place) for name in EXPECTED if name not in found)
+    return _reading((*(found[name] for name in sorted(found)), *absent))
+
+
+def members_of(variables: Iterable[tuple[str, str, Span]]) -> Mapping[str, tuple[Member, ...]]:
+    """The collections of variables by name, value and place that something else than a shell sets."""
+    members = tuple(
+        Member(place, {"name": written(name, place), "value": written(value, place)})
+        for name, value, place in variables
+    )
+    return _reading(members).collections
+
+
+def _reading(members: tuple[Member, ...]) -> Reading:
+    known = [member for member in members if _text(member)]
+    pairs = tuple((_name(member), _text(member)) for member in known)
+    place = known[0].place if known else None
+    value = Value(pairs, Origin("written", place)) if place is not None else assumed(pairs, "no variable is set")
+    collections = {
+        "launch.environment": members,
+        "launch.debugging": tuple(_debugging(known)),
+        "config.inert": tuple(_dead(known)),
+    }
+    return Reading(
+        LAYER,
+        place,
+        (Claim("communication.env", value),),
+        collections={name: found for name, found in collections.items() if found},
+    )
+
+
+def _member(name: str, word: Word) -> Member:
+    place = word.pieces[0].span if word.pieces else word.place
+    return Member(place, {"name": written(name, place), "value": setting_of(word)})
+
+
+def _absent(name: str, place: Span) -> Member:
+    unset = assumed("", "the shell that starts the script may export it", "--env NAME=VALUE")
+    return Member(place, {"name": written(name, place), "value": unset})
+
+
+def _name(member: Member) -> str:
+    return _plain(member.fields["name"])
+
+
+def _text(member: Member) -> str:
+    """The value of a variable, "" for one that is empty, not set or not known."""
+    return _plain(member.fields["value"])
+
+
+def _plain(found: Setting) -> str:
+    return found.value if isinstance(found, Value) and isinstance(found.value, str) else ""
+
+
+def _debugging(members: Sequence[Member]) -> Iterator[Member]:
+    for member in members:
+        values, effect, reason = DEBUGGING.get(_name(member), ((), "", ""))
+        if _text(member).upper() in values:
+            words = {"effect": written(effect, member.place), "reason": written(reason, member.place)}
+            yield member._replace(fields={**member.fields, **words})
+
+
+def _dead(members: Sequence[Member]) -> Iterator[Member]:
+    for member in members:
+        name = _name(member)
+        if name in DEAD:
+            words = {"key": name, "section": "environment", "reason": DEAD[name], "matters": "no"}
+            yield Member(member.place, {field: written(text, member.place) for field, text in words.items()})

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dtlint.frameworks import Claim, Reading
 from dtlint.frameworks.device_mesh import shard_group
 from dtlint.frameworks.fsdp_policies import Parameter, offload_claims, precision_claims
+from dtlint.frameworks.fsdp_saving import full_states
 from dtlint.frameworks.fsdp_units import units_of_calls, units_of_policy
 from dtlint.frameworks.torch_names import DDP, FSDP1, FSDP2, converted, under
 from dtlint.languages.python.calls import Call, argument, calls, passed
@@ -64,7 +65,9 @@ def _read_first(program: Program, found: list[Call]) -> Reading:
         *precision_claims(root, Parameter("mixed_precision", 6)),
         Claim("sharding.units", units_of_policy(program, root, found), "auto_wrap_policy"),
     ]
-    return Reading(LAYER, root.head, tuple(claims), framework="fsdp", open=root.open)
+    states = tuple(full_states(program))
+    found_states = {"code.full_states": states} if states else {}
+    return Reading(LAYER, root.head, tuple(claims), framework="fsdp", open=root.open, collections=found_states)
 
 
 def _read_second(program: Program, found: list[Call]) -> Reading:
@@ -77,7 +80,23 @@ def _read_second(program: Program, found: list[Call]) -> Reading:
         *precision_claims(root, Parameter("mp_policy")),
     ]
     claims += [claim for item in passed(root, "mesh") for claim in shard_group(item.place)]
+    claims += _sums(program)
     return Reading(LAYER, root.head, tuple(claims), framework="fsdp", open=root.open)
+
+
+_DELAYS = ("set_requires_all_reduce", "set_requires_gradient_sync")
+"""Methods of a sharded module that put off the exchange of gradients to a later micro-batch."""
+
+
+def _sums(program: Program) -> list[Claim]:
+    """Shard groups sum after every micro-batch, unless the program calls a method that puts it off."""
+    for module in program.modules.values():
+        for name in _DELAYS:
+            start = module.source.text.find(f".{name}(")
+            if start >= 0:
+                place = module.source.span(start + 1, start + 1 + len(name))
+                return [Claim("sharding.sums_each_microbatch", Value(False, Origin("written", place)), name)]
+    return []
 
 
 def _root(found: list[Call]) -> Call:

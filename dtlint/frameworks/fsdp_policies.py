@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 from dtlint.frameworks import Claim
 from dtlint.frameworks.torch_names import PRECISIONS, converted
 from dtlint.languages.python.calls import Call, argument, call_at, called, passed
 from dtlint.languages.python.constants import combined, joined, live_ways, options
 from dtlint.languages.python.places import Place, guard_text, unknown
+from dtlint.record import NamedTuple
 from dtlint.value import Option, Origin, Setting, Unknown, Value
 
 

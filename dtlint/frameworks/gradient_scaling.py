@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from dtlint.frameworks.rank_count import counts_steps, names_ranks
 from dtlint.frameworks.step_area import Area, called_function
@@ -15,6 +15,7 @@ from dtlint.languages.python.constants import evaluate
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Place
+from dtlint.record import NamedTuple
 from dtlint.source import Span
 from dtlint.value import Unknown, Value
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
+from dtlint.record import NamedTuple
 from dtlint.source import Source, Span
 
 _LINE = r"(\S+)\s+slots=(\d{1,9})"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from dtlint.frameworks.options import known_head
 from dtlint.languages.traced import Word
+from dtlint.record import NamedTuple
 
 _INTERPRETER = r"(?:i?python|pypy)[0-9.]*t?(?:\.exe)?"
 _MODULE = r"-[bBdEhiIOPqRsSuvV]*m"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from dtlint.frameworks.gradient_scaling import Verdict
 from dtlint.frameworks.rank_count import counts_steps, names_ranks
@@ -17,6 +16,7 @@ from dtlint.languages.python.names import attribute_bindings, lookup, qualified
 from dtlint.languages.python.places import Place
 from dtlint.languages.python.program import Definition, definition
 from dtlint.languages.python.tree import HERE, Binding, Scope
+from dtlint.record import NamedTuple
 from dtlint.source import Span
 from dtlint.value import Value
 

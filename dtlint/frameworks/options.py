@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from dtlint.languages.traced import Word, setting_of
+from dtlint.record import NamedTuple
 from dtlint.source import Span
-from dtlint.value import Origin, Setting, Unknown
+from dtlint.value import Origin, Setting, Unknown, Value
 
 MOST_VALUES = 2
 """Words that an option of a launcher takes at most."""
@@ -147,6 +147,15 @@ def integer(word: Word | None) -> Setting:
         return setting
     number = whole(word.text or "")
     return not_a(word, "a whole number") if number is None else setting_of(word, number)
+
+
+def bound(word: Word | None) -> Setting:
+    """The length of the longest sample, which does not tell how long the samples are: an assumed one."""
+    value = integer(word)
+    if not isinstance(value, Value):
+        return value
+    note = "it bounds the samples, which may be far shorter"
+    return value._replace(origin=value.origin._replace(kind="assumed", note=note, how="--set data.sequence_length=N"))
 
 
 def whole(text: str) -> int | None:

@@ -26,9 +26,14 @@ def read(words: Sequence[Word]) -> Reading:
     """The script (first word; a module stands as its dotted name), the files and the model that flags name."""
     script = [NamedFile("script", words[0])] if words and words[0].text else []
     named = list(_valued(words[1:]))
-    files = [NamedFile(FILE_FLAGS[flag], value) for flag, value in named if flag in FILE_FLAGS]
+    files = [NamedFile(FILE_FLAGS[flag], value) for flag, value in named if flag in FILE_FLAGS and _is_path(value)]
     models = [claim for flag, value in named if flag in MODEL_FLAGS and (claim := _model(flag, value)) is not None]
     return Reading("program", words[0].place if words else None, tuple(models), (*script, *files))
+
+
+def _is_path(value: Word) -> bool:
+    """Whether a word can be a path: the bare names of configs that ms-swift brings along (`zero3`) are none."""
+    return "." in value.shown or "/" in value.shown or "zero" not in value.shown
 
 
 def _model(flag: str, value: Word) -> Claim | None:

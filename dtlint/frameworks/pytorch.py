@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dtlint.frameworks import Claim, Member, Reading
+from dtlint.frameworks import Claim, Member, Reading, code
 from dtlint.frameworks.checkpointing import checkpointing_claims
 from dtlint.frameworks.device_mesh import mesh_claims, meshes
 from dtlint.frameworks.exchange import collectives
@@ -21,7 +21,7 @@ def read(program: Program) -> Reading:
     built = meshes(program)
     place = built[0].place if built else None
     members = collectives(program)
-    collections = {"code.collectives": members}
+    collections = {"code.collectives": members, **code.collections(program)}
     by_hand = next((member for member in members if _is_whole_exchange(member)), None)
     if by_hand is None:
         return Reading(LAYER, place, claims, collections=collections)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.names import attribute_bindings, lookup, qualified
 from dtlint.languages.python.places import Place, place_of
 from dtlint.languages.python.program import Definition, Program, callers, definition, sites
 from dtlint.languages.python.tree import Scope, Site
+from dtlint.record import NamedTuple
 
 _MAX_FUNCTIONS = 300
 

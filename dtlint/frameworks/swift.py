@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dtlint.frameworks import Claim, NamedFile, Reading, torchrun
+from dtlint.frameworks import Claim, Reading, torchrun
 from dtlint.frameworks.interpreter import program_name
 from dtlint.languages.traced import Word, setting_of
 
@@ -28,9 +28,7 @@ def read_launch(words: Sequence[Word], env: Mapping[str, Word]) -> Reading:
         reading = torchrun.read_launch(words[:1], options)
     else:
         reading = _one_process(words[0])
-    files = _argument_file(words[2:])
-    why = f"the arguments stand in {files[0].path.shown}" if files else ""
-    return reading._replace(rest=tuple(words[1:]), frontend="ms-swift", files=files, open=why)
+    return reading._replace(rest=tuple(words[1:]), frontend="ms-swift")
 
 
 def _one_process(command: Word) -> Reading:
@@ -39,10 +37,3 @@ def _one_process(command: Word) -> Reading:
         Claim("launch.processes", setting_of(command, 1), command.shown),
     )
     return Reading("python", command.place, claims)
-
-
-def _argument_file(arguments: Sequence[Word]) -> tuple[NamedFile, ...]:
-    """A YAML or JSON file in place of the first argument holds further ones."""
-    if not arguments or not arguments[0].shown.endswith((".yaml", ".yml", ".json")):
-        return ()
-    return (NamedFile("arguments", arguments[0]),)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from dtlint.frameworks.step_area import handed_over
 from dtlint.languages.python.bindings import dotted
@@ -13,6 +13,7 @@ from dtlint.languages.python.names import attribute_bindings, lookup, qualified
 from dtlint.languages.python.places import Place
 from dtlint.languages.python.program import Definition, callers
 from dtlint.languages.python.tree import Binding, Scope
+from dtlint.record import NamedTuple
 
 Word = Literal["parameter", "gradient", "perhaps", "other", "many", "tuple", "itself"]
 _MAX_DEPTH = 14

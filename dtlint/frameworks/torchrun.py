@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from dtlint.frameworks import Claim, Member, NamedFile, Reading
-from dtlint.frameworks.arguments import stretch, unknown_flag
+from dtlint.frameworks.arguments import behind_program, stretch, unknown_flag
 from dtlint.frameworks.interpreter import program_name, python_program
 from dtlint.frameworks.options import Grammar, Option, Split, integer, literal_place, split_options, text_of, whole
 from dtlint.languages.traced import Word, setting_of
+from dtlint.record import NamedTuple
 from dtlint.value import Origin, Plain, Setting, Unknown, Value, default
 
 LAYER = "torchrun"
@@ -29,6 +29,9 @@ GRAMMAR = Grammar(
     long={**dict.fromkeys(_WITH_VALUE.split(), 1), **dict.fromkeys(_FLAGS.split(), 0)},
     short={"m": "module", "r": "redirects", "t": "tee", "h": "help"},
 )
+
+_OWN = ("nproc-per-node", "nnodes", "rdzv-backend", "rdzv-endpoint", "rdzv-id")
+"""Options that no training script has too."""
 
 _SPELLINGS = {
     "launch.nodes": "--nnodes",
@@ -177,6 +180,7 @@ def _collections(split: Split, written: Mapping[str, Word]) -> Mapping[str, tupl
     return {
         "config.unknown": tuple(_unknown_member(option) for option in split.unknown),
         "launch.elastic": _elastic(written.get("nnodes")),
+        "launch.lost": tuple(behind_program(split, _OWN)),
     }
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from dtlint.frameworks import Reading
 from dtlint.frameworks.interpreter import program_name
 from dtlint.frameworks.options import Grammar, split_options
 from dtlint.languages.traced import Word
+from dtlint.record import NamedTuple
 
 
 class Options(NamedTuple):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from dtlint.languages.json_tree import Kind
 from dtlint.languages.traced import UNKNOWN_CHARACTER
+from dtlint.record import NamedTuple
 from dtlint.value import Plain
 
 
@@ -52,6 +52,9 @@ def string_token(text: str, start: int) -> Token:
 
 def template_token(text: str, start: int) -> Token | None:
     """A `{{ placeholder }}` or `{PLACEHOLDER}` at `start`, None if an object begins there."""
+    after = text[start + 1 : start + 2]
+    if after != "{" and not (after.isalnum() or after == "_"):
+        return None
     found = re.compile(_TEMPLATE).match(text, start)
     return None if found is None else _placeholder(found[0], found.end())
 
@@ -114,4 +117,5 @@ def _escaped(body: str, quote: str, end: int) -> Token:
         value = str(json.loads(f'"{body}"', strict=False))
     except ValueError:
         return _string(body, end, "this string has an escape that JSON does not know")
-    return _string(value, end, *(("single quotes; JSON has double quotes", "json") if quote == "'" else ()))
+    defect = ("single quotes; JSON has double quotes", "json") if quote == "'" else ("", "")
+    return Token("unknown", None, end, *defect) if UNKNOWN_CHARACTER in body else Token("string", value, end, *defect)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from dtlint.languages.traced import Word, pieces_between, setting_of
+from dtlint.record import NamedTuple
 from dtlint.source import Problem, Source, Span
 from dtlint.value import Origin, Plain, Setting, Unknown, Value, written
 

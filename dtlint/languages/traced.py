@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
+from dtlint.record import NamedTuple
 from dtlint.source import Problem, Source, Span
 from dtlint.value import Origin, Setting, Step, Unknown, Value
 

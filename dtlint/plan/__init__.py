@@ -5,15 +5,22 @@ format.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from dtlint.plan.derive import follow, framework_default
 from dtlint.plan.vocabulary import Misfit, Term, fit, parse, term, vocabulary
+from dtlint.record import NamedTuple
 from dtlint.value import Choice, Plain, Setting, Unknown, Value, derived, given
 
 if TYPE_CHECKING:
     from dtlint.source import Span
 
 __all__ = ["Dialect", "Infeasible", "Misfit", "Plan", "Term", "parse", "term", "vocabulary"]
+
+ITSELF = ""
+"""Stands among the settings that a value was worked out from for one that was not known yet, as it hangs on the
+value: what comes of such a circle is not carried over to another plan.
+"""
 
 KEEP = ("parallel.world_size", "batch.global")
 """What `but` leaves as it is unless the change names it: the machines and the training mathematics (and the model,
@@ -50,7 +57,10 @@ class Plan:
     still be set (an argument list with an unknown word), "" if it can't.
     """
 
-    __slots__ = ("_memo", "collections", "dialect", "estimate", "facts", "followed", "open", "settings", "unread")
+    __slots__ = (
+        "_asking", "_memo", "_reads", "collections", "dialect", "estimate", "facts", "followed", "open", "settings",
+        "sizes", "unread",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -67,8 +77,11 @@ class Plan:
         self.unread = unread
         self.followed: Mapping[str, Plain] = {}
         self.estimate: object = None
+        self.sizes: object = None
         self.facts: dict[str, Any] = {}
         self._memo: dict[str, Value | Unknown] = {}
+        self._reads: dict[str, set[str]] = {}
+        self._asking: list[set[str]] = []
 
     @classmethod
     def of(cls, settings: Mapping[str, Plain]) -> Plan:
@@ -79,14 +92,21 @@ class Plan:
         """The setting's effective value with its origin, or why it is unknown and how to tell it."""
         found = self._memo.get(name)
         if found is None:
-            self._memo[name] = Unknown(f"{name} hangs on itself", f"--set {name}=...")
-            found = self._memo[name] = self._find(name)
+            found = self._worked_out(name)
+        if self._asking:
+            self._asking[-1].add(name if name in self._reads else ITSELF)
         return found
 
     def stated(self, name: str) -> Value | None:
         """The value that the files or the user state, None if they do not."""
-        found = self.settings.get(name)
+        found = self.setting(name)
         return found if isinstance(found, Value) else None
+
+    def setting(self, name: str) -> Setting | None:
+        """What the files or the user state, known or not; None if they state nothing."""
+        if self._asking:
+            self._asking[-1].add(name)
+        return self.settings.get(name)
 
     def value(self, name: str) -> Plain:
         """The plain value, None if unknown."""
@@ -118,12 +138,14 @@ class Plan:
         return self.collections.get(name, ())
 
     def with_settings(self, changes: Mapping[str, Setting]) -> Plan:
-        """The same run with these settings stated too; nothing derived is kept."""
+        """The same run with these settings stated too."""
         return self.restated({**self.settings, **changes})
 
     def restated(self, settings: Mapping[str, Setting]) -> Plan:
-        """The same run with these settings stated instead of today's; nothing derived is kept."""
-        return Plan(settings, self.collections, self.dialect, self.open, self.unread)
+        """The same run with these settings stated instead of today's, and all worked out anew that hangs on them."""
+        plan = Plan(settings, self.collections, self.dialect, self.open, self.unread)
+        plan._take_over(self)
+        return plan
 
     def but(self, changes: Mapping[str, Plain], keep: tuple[str, ...] = KEEP) -> Plan | Infeasible:
         """This plan with `changes`, everything derived anew while `keep` stays; `followed` holds the written
@@ -133,9 +155,26 @@ class Plan:
 
         return change(self, changes, keep)
 
-    def _find(self, name: str) -> Value | Unknown:
-        from dtlint.plan.derive import follow
+    def _take_over(self, other: Plan) -> None:
+        """Keep what `other` worked out from settings that are stated alike in both plans."""
+        names = {*self.settings, *other.settings}
+        stale = {ITSELF, *(name for name in names if self.settings.get(name) is not other.settings.get(name))}
+        for name, read in other._reads.items():
+            if name in stale or not stale.isdisjoint(read):
+                stale.add(name)
+            else:
+                self._memo[name], self._reads[name] = other._memo[name], read
 
+    def _worked_out(self, name: str) -> Value | Unknown:
+        self._memo[name] = Unknown(f"{name} hangs on itself", f"--set {name}=...")
+        read: set[str] = set()
+        self._asking.append(read)
+        found = self._memo[name] = self._find(name)
+        self._asking.pop()
+        self._reads[name] = read
+        return found
+
+    def _find(self, name: str) -> Value | Unknown:
         stated = self.settings.get(name)
         if isinstance(stated, Value):
             return stated
@@ -146,8 +185,6 @@ class Plan:
         return follow(self, name) or _undecided(stated) or self._default(name)
 
     def _default(self, name: str) -> Value | Unknown:
-        from dtlint.plan.derive import framework_default
-
         return framework_default(self, name) or Unknown(f"no file tells {name}", f"--set {name}=...")
 
 

@@ -46,11 +46,23 @@ def change(plan: Plan, changes: Mapping[str, Plain], keep: tuple[str, ...]) -> P
     settings.update(_kept(plan, changes, keep))
     settings.update({name: given(value, "remedy") for name, value in changes.items()})
     settings.update(_switched_off(changes))
+    if "batch.accumulation" in dropped:
+        settings.update(_accumulation(plan.restated(settings)))
     changed = plan.restated(settings)
     changed.followed = _followed(plan, changed, dropped)
     before = set(violations(plan))
     broken = [found for found in violations(changed) if found not in before]
     return broken[0] if broken else changed
+
+
+def _accumulation(plan: Plan) -> dict[str, Setting]:
+    """The accumulation that makes up the global batch: a front end's default would otherwise take its place, for it
+    counts as written.
+    """
+    from dtlint.plan.derive import RULES
+
+    found = RULES["batch.accumulation"](plan)
+    return {"batch.accumulation": found} if isinstance(found, Value) else {}
 
 
 def _dropped(plan: Plan, changes: Mapping[str, Plain]) -> tuple[str, ...]:

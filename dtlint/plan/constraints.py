@@ -70,7 +70,9 @@ def _layers(plan: Plan) -> str | None:
 
 @_constraint("batch.global")
 def _batch(plan: Plan) -> str | None:
-    found = plan.get("batch.accumulation")
+    from dtlint.plan.derive import RULES
+
+    found = RULES["batch.accumulation"](plan)
     broken = isinstance(found, Unknown) and "no multiple" in found.reason
     return found.reason if broken and isinstance(found, Unknown) else None
 
@@ -86,7 +88,8 @@ def _interleaved(plan: Plan) -> str | None:
 @_constraint("sharding.stage")
 def _sharding(plan: Plan) -> str | None:
     stage, stages = plan.integer("sharding.stage") or 0, plan.integer("parallel.pipeline") or 1
-    if stage < 2 or stages == 1 or plan.word("framework") not in ("deepspeed", "megatron-deepspeed", "gpt-neox"):
+    engine = stages > 1 or plan.flag("parallel.pipeline_engine") is True
+    if stage < 2 or not engine or plan.word("framework") not in ("deepspeed", "megatron-deepspeed", "gpt-neox"):
         return None
     return f"ZeRO stage {stage} does not go with a pipeline"
 

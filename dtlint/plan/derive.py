@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from math import lcm
 from typing import TYPE_CHECKING
 
+from dtlint.catalog import Default, Gpu, defaults, gpu, model
 from dtlint.plan.parameters import active_fraction_unknown, count_parameters, lora_parameters
 from dtlint.value import Unknown, Value, assumed, default, derived
 
 if TYPE_CHECKING:
-    from dtlint.catalog import Default, Gpu
     from dtlint.plan import Plan
 
 Rule = Callable[["Plan"], "Value | Unknown | None"]
@@ -33,7 +33,7 @@ def follow(plan: Plan, name: str) -> Value | Unknown | None:
 
 def _filled_in(plan: Plan, name: str) -> Value | Unknown | None:
     """What a front end passes on where the user writes nothing: for the framework below it is as if written."""
-    if name in ("frontend", "framework", "framework.version"):
+    if name in ("frontend", "framework", "framework.version") or (plan.unread and name.startswith(HIDDEN)):
         return None
     frontend = plan.word("frontend") or "none"
     return None if frontend == "none" else _default_of(plan, name, frontend)
@@ -50,8 +50,8 @@ def framework_default(plan: Plan, name: str) -> Value | Unknown | None:
 
 
 def _default_of(plan: Plan, name: str, owner: str) -> Value | Unknown | None:
-    from dtlint.catalog import defaults
-
+    if not defaults(owner, name):
+        return None
     version = plan.word("framework.version") or "" if name != "framework.version" else ""
     found = [entry for entry in defaults(owner, name, version) if _holds(plan, entry)]
     return _one_default(plan, name, found, version) if found else None
@@ -135,10 +135,28 @@ def _processes_per_node(plan: Plan) -> Value | None:
 
 @_rule("launch.processes")
 def _processes(plan: Plan) -> Value | None:
+    if plan.word("launch.launcher") == "python" and plan.word("frontend") in TRAINERS:
+        return derived(1, "launch.launcher", note="the Trainer starts no further processes")
     nodes, each = plan.integer("launch.nodes"), plan.integer("launch.processes_per_node")
     if plan.stated("launch.launcher") is None or nodes is None or each is None:
         return None
     return derived(nodes * each, "launch.nodes", "launch.processes_per_node")
+
+
+TRAINERS = ("transformers", "trl", "llama-factory", "axolotl", "ms-swift")
+"""Front ends that are the Hugging Face Trainer, or stand on it."""
+
+
+@_rule("framework")
+def _framework(plan: Plan) -> Value | None:
+    """The Trainer wraps the model in DDP where several processes run and nothing else is asked for; what Accelerate's
+    launcher asks for may stand in a file that is not at hand.
+    """
+    launcher = plan.word("launch.launcher")
+    if plan.unread or launcher in (None, "accelerate") or plan.word("frontend") not in TRAINERS:
+        return None
+    alone = plan.integer("launch.processes") == 1
+    return derived("pytorch" if alone else "ddp", "frontend", "launch.processes", note="the Trainer's choice")
 
 
 @_rule("parallel.world_size")
@@ -269,8 +287,14 @@ def _micro(plan: Plan) -> Value | None:
 
 @_rule("schedule.microbatches")
 def _microbatches(plan: Plan) -> Value | Unknown | None:
+    if plan.word("framework") in _CUT_THE_LOCAL_BATCH and (plan.integer("parallel.pipeline") or 1) > 1:
+        return Unknown("PyTorch's schedules cut the local batch themselves", "--set schedule.microbatches=N")
     found = plan.get("batch.accumulation")
     return derived(found.value, "batch.accumulation") if isinstance(found, Value) else found
+
+
+_CUT_THE_LOCAL_BATCH = ("torchtitan", "fsdp", "ddp", "pytorch")
+"""Frameworks on torch.distributed.pipelining, whose micro-batches are parts of one rank's batch, not batches of it."""
 
 
 @_rule("schedule.kind")
@@ -298,8 +322,6 @@ def _virtual_pipeline(plan: Plan) -> Value | None:
 
 def _from_model(setting: str, field: str) -> None:
     def rule(plan: Plan) -> Value | None:
-        from dtlint.catalog import model
-
         name = plan.word("model.name")
         found = model(name) if name is not None else None
         value = getattr(found, field) if found is not None else None
@@ -362,8 +384,6 @@ def _moe_layers(plan: Plan) -> Value | None:
 
 @_rule("model.parameters")
 def _parameters(plan: Plan) -> Value | None:
-    from dtlint.catalog import model
-
     name = plan.word("model.name")
     found = model(name) if name is not None else None
     if found is not None and found.parameters and plan.stated("model.layers") is None:
@@ -379,6 +399,9 @@ def _parameters(plan: Plan) -> Value | None:
 
 @_rule("model.trainable_parameters")
 def _trainable(plan: Plan) -> Value | Unknown | None:
+    found = plan.get("model.lora_rank")
+    if isinstance(found, Unknown) and plan.setting("model.lora_rank") is not None:
+        return found
     rank = plan.integer("model.lora_rank")
     if not rank:
         return _same(plan, "model.parameters")
@@ -388,12 +411,39 @@ def _trainable(plan: Plan) -> Value | Unknown | None:
     return assumed(count, "adapters on every linear layer", "--set model.trainable_parameters=N")
 
 
+# Communication and precision
+
+
+@_rule("communication.bucket_bytes")
+def _bucket(plan: Plan) -> Value | None:
+    """What the Trainer writes for "auto": hidden size squared elements, which are of a 16-bit format
+    (transformers integrations/deepspeed.py, trainer_config_finalize).
+    """
+    stated, hidden = plan.setting("communication.bucket_bytes"), plan.integer("model.hidden")
+    filled = isinstance(stated, Unknown) and stated.reason == "auto" and plan.word("frontend") in TRAINERS
+    if not filled or hidden is None:
+        return None
+    size = 4 if plan.word("precision.compute") == "fp32" else 2
+    return derived(hidden * hidden * size, "model.hidden", note='"auto" is hidden size squared elements')
+
+
+@_rule("model.fused_loss")
+def _fused_loss(plan: Plan) -> Value | None:
+    return None if plan.setting("model.fused_loss") is not None else default(False, "every framework")
+
+
+@_rule("precision.frozen")
+def _frozen(plan: Plan) -> Value | None:
+    if plan.setting("precision.frozen") is not None:
+        return None
+    compute = plan.word("precision.compute")
+    return derived("fp32" if compute == "fp32" else "bf16", "precision.compute")
+
+
 # Small helpers
 
 
 def _gpu(plan: Plan) -> Gpu | None:
-    from dtlint.catalog import gpu
-
     name = plan.word("cluster.gpu")
     return gpu(name) if name is not None else None
 

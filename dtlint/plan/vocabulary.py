@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import cast
 
+from dtlint.record import NamedTuple
 from dtlint.value import Plain, Value, given
 
 FILE = Path(__file__).with_name("vocabulary.yaml")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
 
+from dtlint.record import NamedTuple
 from dtlint.report.terminal import cells, printable, width, wrap
 from dtlint.source import Source, Span
 

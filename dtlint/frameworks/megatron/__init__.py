@@ -13,7 +13,7 @@ from dtlint.frameworks.megatron.model import model_claims
 from dtlint.frameworks.megatron.pipeline import pipeline_claims
 from dtlint.frameworks.megatron.spelling import spell
 from dtlint.frameworks.megatron.swift import is_swift, swift_claims
-from dtlint.frameworks.megatron.training import training_claims
+from dtlint.frameworks.megatron.training import ramp_members, training_claims
 from dtlint.frameworks.options import Option, canonical, integer, known_head, not_a, number, text_of
 from dtlint.languages.traced import Word, setting_of
 from dtlint.source import Span
@@ -134,6 +134,7 @@ def _collections(given: Given, swift: bool) -> Mapping[str, tuple[Member, ...]]:
         "config.removed": () if swift else removed_flags(given),
         "config.inert": () if swift else inert_flags(given),
         "config.repeated": tuple(_overridden(given)),
+        "batch.ramps": tuple(ramp_members(given)),
     }
     return {name: members for name, members in found.items() if members}
 

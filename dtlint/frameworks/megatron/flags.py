@@ -51,7 +51,9 @@ def removed_flags(given: Given) -> tuple[Member, ...]:
 
 
 def inert_flags(given: Given) -> tuple[Member, ...]:
-    """Flags that the parser takes and that change nothing beside the others, with the fields name, setting, reason."""
+    """Flags that the parser takes and that change nothing beside the others, with the fields key, section, setting,
+    reason and matters (no).
+    """
     return tuple(_inert(given))
 
 
@@ -59,16 +61,17 @@ def _inert(given: Given) -> Iterator[Member]:
     for flag, partners in _NEEDS.items():
         option = given.flags.get(flag)
         if option is not None and not given.open and not any(given.has(partner) for partner in partners):
-            yield _without_effect(option, f"without --{partners[0]}", "")
+            yield _without_effect(option, f"it is read only beside --{partners[0]}", "")
     option, ways = given.flags.get("sequence-parallel"), given.flags.get("tensor-model-parallel-size")
     absent = ways is None and not given.open
     if option is not None and (absent or given.number("tensor-model-parallel-size") == 1):
-        yield _without_effect(option, "with one tensor-parallel rank", "parallel.sequence")
+        yield _without_effect(option, "there is one tensor-parallel rank", "parallel.sequence")
 
 
 def _without_effect(option: Option, why: str, setting: str) -> Member:
-    reason = f"{option.spelled} has no effect {why}"
-    return Member(option.place, texts(option.place, name=option.spelled, setting=setting, reason=reason))
+    matters = "no" if setting else "yes"
+    fields = texts(option.place, key=option.spelled, section="Megatron-LM", setting=setting, reason=why)
+    return Member(option.place, {**fields, **texts(option.place, matters=matters)})
 
 
 def _removed(given: Given) -> Iterator[Member]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from dtlint.frameworks.megatron.known import known_flag
 from dtlint.frameworks.megatron.meanings import MEANINGS
 from dtlint.frameworks.options import Option, canonical, is_hidden, known_head, whole, why_open
 from dtlint.languages.traced import Word
+from dtlint.record import NamedTuple
 
 _DEEPSPEED = (
     "deepspeed", "deepspeed-config", "zero-stage", "ds-sequence-parallel-size", "no-pipeline-parallel",

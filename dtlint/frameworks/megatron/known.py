@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+
+from dtlint.record import NamedTuple
 
 FILE = Path(__file__).parents[2] / "catalog" / "data" / "megatron_flags.csv"
 

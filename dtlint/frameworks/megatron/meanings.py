@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
+from dtlint.record import NamedTuple
 from dtlint.value import Plain
 
 

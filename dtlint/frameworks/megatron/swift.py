@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dtlint.frameworks import Claim
 from dtlint.frameworks.megatron.given import Given
 from dtlint.frameworks.megatron.meanings import MEANINGS
-from dtlint.frameworks.options import integer, text_of
+from dtlint.frameworks.options import bound, integer, text_of
 from dtlint.languages.traced import Word
 from dtlint.value import default
 
@@ -31,7 +31,8 @@ def swift_claims(given: Given) -> Iterator[Claim]:
     for flag, setting in _INTEGERS.items():
         word = given.word(flag)
         if word is not None:
-            yield Claim(setting, integer(word), given.flags[flag].spelled)
+            value = integer(word) if flag != "max-length" or given.has("packing") else bound(word)
+            yield Claim(setting, value, given.flags[flag].spelled)
     yield from _model(given)
     yield from _adapters(given, given.word("tuner-type") or given.word("train-type"))
 

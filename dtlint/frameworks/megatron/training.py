@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dtlint.frameworks import Claim
+from dtlint.frameworks import Claim, Member
+from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.megatron.given import Given
 from dtlint.frameworks.options import integer, literal_place, whole
 from dtlint.languages.traced import Word, setting_of
-from dtlint.value import Origin, Setting, Unknown, Value
+from dtlint.value import Origin, Setting, Unknown, Value, written
 
 _STAGES = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_params": 3}
 _FSDP = ("use-megatron-fsdp", "use-custom-fsdp")
@@ -108,6 +109,17 @@ def _sizes(word: Word, start: int | None, step: int | None, full: int | None) ->
         return Unknown("the batch sizes of the ramp are not known", "", Origin("written", literal_place(word)))
     end = full if full is not None else start + 1
     return setting_of(word, tuple(range(start, end, step)[:MOST_SIZES]))
+
+
+def ramp_members(given: Given) -> Iterator[Member]:
+    """Members of `batch.ramps`, one for each flag that lets the batch grow: `name`, and whether --global-batch-size
+    stands beside it (`full_batch`).
+    """
+    for flag in ("rampup-batch-size", "step-batch-size-schedule"):
+        option = given.flags.get(flag)
+        if option is not None:
+            beside = written(given.has("global-batch-size"), option.place)
+            yield Member(option.place, {**texts(option.place, name=option.spelled), "full_batch": beside})
 
 
 def _schedule_of_batches(given: Given) -> Iterator[Claim]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from dtlint.frameworks import Claim, Member, Reading
-from dtlint.frameworks.arguments import meant, misspelt_flag, stretch
+from dtlint.frameworks.arguments import meant, misspelt_flag, stretch, texts
 from dtlint.frameworks.options import Option, Split, integer, literal_place, split_options, text_of, whole
 from dtlint.frameworks.slurm.gpus import gpu_claims
 from dtlint.frameworks.slurm.grammar import GRAMMAR
@@ -31,7 +31,12 @@ def read_directives(words: Sequence[Word]) -> Reading:
     mark = next((word for word in split.rest if word.text in ("hetjob", "packjob")), None)
     if mark is not None:
         return Reading("sbatch", place, _heterogeneous(mark))
-    return Reading("sbatch", place, _allocation(split), collections=_collections(split, "sbatch"))
+    collections = {
+        "launch.tasks": _untold_tasks(kept[0], split),
+        **_collections(split, "sbatch"),
+        "launch.allocation": (_step(_first_of(kept, split), split),),
+    }
+    return Reading("sbatch", place, _allocation(split), collections=collections)
 
 
 def read_srun(words: Sequence[Word]) -> Reading:
@@ -171,8 +176,16 @@ def _number(split: Split, name: str) -> int | None:
     return whole(option.value.text or "") if option is not None and option.value is not None else None
 
 
+def _first_of(words: Sequence[Word], split: Split) -> Word:
+    """The word that says how many nodes are allocated, else the first of all."""
+    option = split.last("nodes")
+    return option.flag if option is not None else words[0]
+
+
 def _step(name: Word, split: Split) -> Member:
-    """One srun, as far as given: `nodes`, `tasks`, `tasks_per_node`, `gpus_per_task`, `distribution`, `nodelist`."""
+    """One srun, or the #SBATCH lines, as far as given: `nodes`, `tasks`, `tasks_per_node`, `gpus_per_task`,
+    `distribution`, `nodelist`.
+    """
     names = {"nodes": "nodes", "tasks": "ntasks", "tasks_per_node": "ntasks-per-node", "gpus_per_task": "gpus-per-task"}
     fields: dict[str, Setting] = {
         field: integer(option.value) for field, flag in names.items() if (option := split.last(flag)) is not None
@@ -187,7 +200,8 @@ def _step(name: Word, split: Split) -> Member:
 def _collections(split: Split, tool: str) -> Mapping[str, tuple[Member, ...]]:
     found = {
         "config.unknown": tuple(_misspelt(split, tool)),
-        "launch.tasks": _limited_tasks(split),
+        "launch.tasks": _written_tasks(split),
+        "launch.bindings": _bindings(split),
     }
     return {name: members for name, members in found.items() if members}
 
@@ -200,18 +214,47 @@ def _misspelt(split: Split, tool: str) -> Iterator[Member]:
             yield misspelt_flag(option, "--" + near, tool)
 
 
-def _limited_tasks(split: Split) -> tuple[Member, ...]:
-    """--ntasks beside an --ntasks-per-node that asks for another number, which is then only a limit: tasks,
-    tasks_per_node, nodes.
+def _bindings(split: Split) -> tuple[Member, ...]:
+    """--gpus-per-task, unless tasks may share GPUs: gpus_per_task."""
+    option, flags = split.last("gpus-per-task"), split.last("gres-flags")
+    if option is None or (flags is not None and flags.value is not None and "allow-task-sharing" in flags.value.shown):
+        return ()
+    word = option.value
+    digits = word.part(word.shown.rfind(":") + 1) if word is not None else None
+    return (Member(option.place, {"gpus_per_task": integer(digits)}),)
+
+
+def _written_tasks(split: Split) -> tuple[Member, ...]:
+    """The number of tasks, where it is written: `tasks`, `tasks_per_node`, `nodes` as far as given, and `limited` (yes,
+    no): whether --ntasks asks for another number than --ntasks-per-node, which is then only a limit.
     """
     total, per_node, nodes = split.last("ntasks"), split.last("ntasks-per-node"), _nodes(split)
+    main = total or per_node
+    if main is None:
+        return ()
+    limited = _is_limited(split, nodes)
+    fields: dict[str, Setting] = {
+        "tasks": integer(total.value) if total is not None else Unknown("only --ntasks-per-node is given"),
+        "tasks_per_node": integer(per_node.value) if per_node is not None else Unknown("only --ntasks is given"),
+        "nodes": nodes if nodes is not None else Unknown("--nodes is not given", "--set cluster.nodes=N"),
+        **texts(main.place, limited="yes" if limited else "no"),
+    }
+    related = ((per_node.place, "tasks per node: only a limit"),) if limited and per_node is not None else ()
+    return (Member(main.place, fields, related),)
+
+
+def _untold_tasks(first: Word, split: Split) -> tuple[Member, ...]:
+    """Slurm's one task a node where nothing says how many, as a member whose `limited` is "default"."""
+    if any(split.last(name) is not None for name in ("ntasks-per-gpu", "gpus-per-task", "tres-per-task")):
+        return ()
+    return (Member(first.place, texts(first.place, limited="default")),)
+
+
+def _is_limited(split: Split, nodes: Setting | None) -> bool:
     tasks, each = _number(split, "ntasks"), _number(split, "ntasks-per-node")
-    if total is None or per_node is None or tasks is None or each is None or not isinstance(nodes, Value):
-        return ()
-    if isinstance(nodes.value, int) and nodes.value * each == tasks:
-        return ()
-    fields = {"tasks": integer(total.value), "tasks_per_node": integer(per_node.value), "nodes": nodes}
-    return (Member(total.place, fields, ((per_node.place, f"{each} tasks per node are only a limit"),)),)
+    if tasks is None or each is None or not isinstance(nodes, Value) or not isinstance(nodes.value, int):
+        return False
+    return nodes.value * each != tasks
 
 
 def _origin(option: Option) -> Origin:

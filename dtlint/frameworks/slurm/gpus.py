@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from dtlint.frameworks import Claim
 from dtlint.frameworks.options import Option, Split, integer, literal_place, whole
 from dtlint.languages.traced import Word, setting_of
+from dtlint.record import NamedTuple
 from dtlint.value import Origin, Setting, Unknown
 
 _GPU = r"(?:gres[/:])?gpu(?![\w-])"

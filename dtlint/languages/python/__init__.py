@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 from dtlint.languages.python.arguments import parse_words, with_arguments
 from dtlint.languages.python.program import Program, follow_imports, link_modules
@@ -48,6 +49,7 @@ def marker(data: bytes) -> bool:
     return any(word in data for word in MARKERS)
 
 
+@lru_cache(maxsize=128)
 def read_module(source: Source) -> Module:
     """Read one file: scopes, calls, and the command-line arguments it declares. A syntax error is in `problems`."""
     return with_arguments(parse_module(source))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import NamedTuple
 
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.constants import combined, evaluate
@@ -14,6 +13,7 @@ from dtlint.languages.python.names import lookup, qualified
 from dtlint.languages.python.places import Place, guard_text, place_of, unknown
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.tree import Guard, Module
+from dtlint.record import NamedTuple
 from dtlint.source import Span
 from dtlint.value import Choice, Option, Setting, Unknown
 

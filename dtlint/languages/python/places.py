@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from typing import NamedTuple
 
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.tree import Guard, Module, Scope, Site
+from dtlint.record import NamedTuple
 from dtlint.value import Origin, Step, Unknown
 
 MAX_STEPS = 2_000

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
 
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.tree import HERE, Argument, Module, Scope, Site
+from dtlint.record import NamedTuple
 from dtlint.source import Source
 from dtlint.value import Setting
 

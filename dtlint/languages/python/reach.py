@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from typing import NamedTuple
 
 from dtlint.languages.python.constants import holds
 from dtlint.languages.python.places import Place, conditions_at, place_of
 from dtlint.languages.python.program import Definition, callers
 from dtlint.languages.python.tree import Scope
+from dtlint.record import NamedTuple
 
 _MAX_LEVELS = 3
 _MAX_CALLERS = 6

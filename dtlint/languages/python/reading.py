@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import warnings
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from dtlint.languages.python.bindings import bind, bind_imports, bind_parameters, bind_target, imported_by, inner_name
 from dtlint.languages.python.called import calls_by_name
 from dtlint.languages.python.tree import Binding, Guard, Module, Scope, Site, line_starts
+from dtlint.record import NamedTuple
 from dtlint.source import Problem, Source
 
 _EXITS = (ast.Return, ast.Continue, ast.Break, ast.Raise)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Literal
 
+from dtlint.record import NamedTuple
 from dtlint.source import Problem, Source, Span
 from dtlint.value import Setting
 

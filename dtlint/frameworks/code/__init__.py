@@ -1,0 +1,58 @@
+"""What training code does with its ranks and gradients, as collections that rules look at one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from dtlint.frameworks import Member
+from dtlint.languages.python.program import Program
+
+Collector = Callable[[Program], tuple[Member, ...]]
+
+
+def collections(program: Program) -> Mapping[str, tuple[Member, ...]]:
+    """The collections about the code of one program; those that find nothing are left out."""
+    words = {word for module in program.modules.values() for word in module.called}
+    found = ((name, collect(program)) for name, collect in _collectors(words))
+    return {name: members for name, members in found if members}
+
+
+def _collectors(words: set[str]) -> Iterator[tuple[str, Collector]]:
+    """The collectors that have anything to look at in a program that calls functions of these names.
+
+    Each is imported for the programs that need it only: most have neither a rank nor a gradient.
+    """
+    if "backward" in words or "step" in words:
+        yield from _of_training()
+    if "DistributedSampler" in words:
+        from dtlint.frameworks.code.samplers import samplers
+
+        yield "code.samplers", samplers
+    if "FullyShardedDataParallel" in words or "fully_shard" in words:
+        from dtlint.frameworks.code.sharded import early_optimizers, shard_clips
+
+        yield "code.early_optimizers", early_optimizers
+        yield "code.shard_clips", shard_clips
+    if "DistributedDataParallel" in words:
+        from dtlint.frameworks.code.wrapping import bypassed_models, moved_models, searched_recomputations
+
+        yield "code.bypassed_models", bypassed_models
+        yield "code.moved_models", moved_models
+        yield "code.searched_recomputations", searched_recomputations
+    from dtlint.frameworks.code.guarded import guarded_collectives
+
+    yield "code.guarded_collectives", guarded_collectives
+
+
+def _of_training() -> Iterator[tuple[str, Collector]]:
+    """What loops that go backward are asked."""
+    from dtlint.frameworks.code.averaging import averaged_losses
+    from dtlint.frameworks.code.divergence import divergences
+    from dtlint.frameworks.code.grad_sync import idle_no_syncs, late_flags, unskipped_exchanges, wrong_microsteps
+
+    yield "code.averaged_losses", averaged_losses
+    yield "code.divergences", divergences
+    yield "code.idle_no_syncs", idle_no_syncs
+    yield "code.late_flags", late_flags
+    yield "code.unskipped_exchanges", unskipped_exchanges
+    yield "code.wrong_microsteps", wrong_microsteps

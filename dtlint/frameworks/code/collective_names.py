@@ -1,0 +1,241 @@
+"""Recognises calls that every rank has to make: collectives of torch, and methods of frameworks that hold one."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+
+from dtlint.frameworks.code.objects import UNKNOWN, kinds, makers
+from dtlint.frameworks.torch_names import DDP, FSDP1
+from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.calls import called
+from dtlint.languages.python.names import qualified
+from dtlint.languages.python.places import Place
+from dtlint.record import NamedTuple
+
+OPEN = frozenset(
+    [
+        "all_reduce",
+        "all_reduce_coalesced",
+        "all_gather",
+        "all_gather_into_tensor",
+        "all_gather_single",
+        "all_gather_object",
+        "all_gather_coalesced",
+        "reduce",
+        "reduce_scatter",
+        "reduce_scatter_tensor",
+        "reduce_scatter_single",
+        "all_to_all",
+        "all_to_all_single",
+        "broadcast",
+        "broadcast_object_list",
+        "gather",
+        "gather_object",
+        "scatter",
+        "scatter_object_list",
+        "barrier",
+        "monitored_barrier",
+        "new_group",
+    ]
+)
+"""The collectives of torch.distributed, which deepspeed.comm has too; send and recv are between two ranks."""
+_PACKAGES = ("torch.distributed", "torch.distributed.distributed_c10d", "deepspeed.comm")
+
+ALWAYS, SHARDED, STAGE_3, ENGINE = "always", "sharded", "stage 3", "engine"
+"""What a call needs to hold a collective: nothing, a sharded model, ZeRO-3, or DeepSpeed or FSDP behind a front end."""
+
+_METHODS: Mapping[str, Mapping[str, str]] = {
+    "deepspeed": {
+        "save_checkpoint": ALWAYS,
+        "load_checkpoint": ALWAYS,
+        "backward": ALWAYS,
+        "step": ALWAYS,
+        "train_batch": ALWAYS,
+        "eval_batch": ALWAYS,
+        "save_16bit_model": STAGE_3,
+        "save_fp16_model": STAGE_3,
+        "generate": STAGE_3,
+    },
+    "fsdp1": {"state_dict": ALWAYS, "clip_grad_norm_": ALWAYS, "generate": ALWAYS},
+    "accelerator": {
+        "gather": ALWAYS,
+        "gather_for_metrics": ALWAYS,
+        "reduce": ALWAYS,
+        "pad_across_processes": ALWAYS,
+        "wait_for_everyone": ALWAYS,
+        "save_state": ENGINE,
+        "load_state": ENGINE,
+        "get_state_dict": SHARDED,
+    },
+    "trainer": {"evaluate": ALWAYS, "predict": ALWAYS, "train": ALWAYS, "save_model": SHARDED},
+    "lightning": {"save_checkpoint": ALWAYS, "fit": ALWAYS, "validate": ALWAYS, "test": ALWAYS, "predict": ALWAYS},
+    "fabric": {
+        "barrier": ALWAYS,
+        "all_reduce": ALWAYS,
+        "all_gather": ALWAYS,
+        "broadcast": ALWAYS,
+        "save": ALWAYS,
+        "load": ALWAYS,
+        "backward": ALWAYS,
+        "clip_gradients": SHARDED,
+    },
+}
+_USUAL_NAMES: Mapping[str, str] = {
+    "accelerator": "accelerator",
+    "fabric": "fabric",
+    "engine": "deepspeed",
+    "model_engine": "deepspeed",
+    "ds_engine": "deepspeed",
+    "deepspeed_engine": "deepspeed",
+}
+"""What objects are usually called, for those that come from out of sight."""
+_OF_THEIR_OWN = frozenset(
+    {"save_checkpoint", "save_state", "wait_for_everyone", "gather_for_metrics", "save_16bit_model"}
+)
+"""Methods that by their name belong to such an object."""
+_FUNCTIONS: Mapping[str, str] = {
+    **dict.fromkeys(DDP, ALWAYS),
+    **dict.fromkeys(FSDP1, ALWAYS),
+    **{f"{name}.full_optim_state_dict": ALWAYS for name in FSDP1},
+    **{f"{name}.optim_state_dict": ALWAYS for name in FSDP1},
+    **{f"{name}.summon_full_params": ALWAYS for name in FSDP1},
+    "torch.distributed.checkpoint.save": ALWAYS,
+    "torch.distributed.checkpoint.load": ALWAYS,
+    "torch.distributed.checkpoint.save_state_dict": ALWAYS,
+    "torch.distributed.checkpoint.load_state_dict": ALWAYS,
+    "accelerate.utils.gather": ALWAYS,
+    "accelerate.utils.gather_object": ALWAYS,
+    "accelerate.utils.broadcast_object_list": ALWAYS,
+    "deepspeed.initialize": ALWAYS,
+    "deepspeed.zero.GatheredParameters": STAGE_3,
+}
+_FULL_STATE = tuple(
+    f"torch.distributed.checkpoint.state_dict.{name}"
+    for name in ("get_model_state_dict", "get_optimizer_state_dict", "get_state_dict")
+)
+"""Functions that gather the whole state, if their options ask for it."""
+_WORDS = frozenset(
+    (
+        *OPEN,
+        *(method for methods in _METHODS.values() for method in methods),
+        *(name.rpartition(".")[2] for name in (*_FUNCTIONS, *_FULL_STATE)),
+        "full_tensor",
+        "compute",
+    )
+)
+
+
+class Collective(NamedTuple):
+    """A call that every rank must make: what people call it, the operation that ranks must agree on, and what it
+    needs to be one.
+    """
+
+    name: str
+    operation: str
+    needs: str = ALWAYS
+
+
+def collective_at(place: Place) -> Collective | None:
+    """The collective that a call is or holds; None for any other call, and for one within a smaller group."""
+    node = place.node
+    if not isinstance(node, ast.Call):
+        return None
+    last = node.func.attr if isinstance(node.func, ast.Attribute) else dotted(node.func)
+    name = called(place)
+    if last not in _WORDS and name.rpartition(".")[2] not in _WORDS:
+        return _of_model(place, node)
+    package, _, word = name.rpartition(".")
+    if package in _PACKAGES and word in OPEN:
+        return Collective(last, word) if _spans_all(place, node, word) else None
+    if name in _FUNCTIONS:
+        unwritten = any(keyword.arg in ("no_dist", "process_group") for keyword in node.keywords)
+        return None if unwritten else Collective(last, word, _FUNCTIONS[name])
+    if name in _FULL_STATE:
+        whole = "full_state_dict=True" in place.module.text(node, 400).replace(" ", "")
+        return Collective(last, "get_state_dict") if whole else None
+    return _of_method(place, node, last)
+
+
+def _spans_all(place: Place, node: ast.Call, word: str) -> bool:
+    """Whether a collective is one of all ranks: no group is given but the world."""
+    if word == "new_group":
+        return not any(keyword.arg == "use_local_synchronization" for keyword in node.keywords)
+    groups = [keyword.value for keyword in node.keywords if keyword.arg in ("group", "device_mesh")]
+    groups += [
+        item for item in node.args if "group" in place.module.text(item).lower() and not isinstance(item, ast.Call)
+    ]
+    hidden = any(isinstance(item, ast.Starred) for item in node.args) or any(item.arg is None for item in node.keywords)
+    return not hidden and all(_is_world(place, group) for group in groups)
+
+
+def _is_world(place: Place, group: ast.expr) -> bool:
+    if isinstance(group, ast.Constant):
+        return group.value is None
+    return qualified(place.module, group, place.scope) in (
+        ("torch.distributed.group.WORLD",),
+        ("torch.distributed.GroupMember.WORLD",),
+    )
+
+
+def _of_method(place: Place, node: ast.Call, last: str) -> Collective | None:
+    if not isinstance(node.func, ast.Attribute):
+        return None
+    receiver = place.at(node.func.value)
+    if last == "full_tensor" and not node.args:
+        return Collective(last, last)
+    if last in ("all_gather", "barrier", "save_checkpoint") and _is_lightning(place, node.func.value, last):
+        return Collective(last, last)
+    if last == "compute":
+        return Collective(last, last) if _is_metric(receiver) else None
+    found = kinds(receiver)
+    if found == {UNKNOWN}:
+        usual = _USUAL_NAMES.get(dotted(node.func.value).rpartition(".")[2].lstrip("_"), "")
+        found = frozenset((usual,)) if usual and last in _OF_THEIR_OWN and _imports(place, usual) else found
+    needs = [_METHODS.get(kind, {}).get(last, "") for kind in found]
+    if not all(needs):
+        return None
+    return Collective(last, last, needs[0])
+
+
+def _is_lightning(place: Place, receiver: ast.expr, method: str) -> bool:
+    """`self.all_gather` of a LightningModule, `trainer.strategy.barrier`, `trainer.save_checkpoint`."""
+    if method == "all_gather":
+        owner = place.scope
+        while owner.parent is not None and not isinstance(owner.node, ast.ClassDef):
+            owner = owner.parent
+        bases = owner.node.bases if isinstance(owner.node, ast.ClassDef) else []
+        is_module = any("LightningModule" in place.module.text(base) for base in bases)
+        return is_module and isinstance(receiver, ast.Name)
+    words = dotted(receiver).split(".")
+    wanted = ["trainer", "strategy"] if method == "barrier" else ["trainer"]
+    lightning = _imports(place, "lightning") or _imports(place, "pytorch_lightning")
+    return lightning and words[-len(wanted) :] == wanted and kinds(place.at(receiver)) <= {UNKNOWN, "lightning"}
+
+
+def _is_metric(receiver: Place) -> bool:
+    """Whether an object is a metric of torchmetrics, which sums over the ranks when it is computed."""
+    found = [maker.call for maker in makers(receiver)]
+    built = [called(call) for call in found if call is not None]
+    return bool(built) and len(built) == len(found) and all(name.startswith("torchmetrics.") for name in built)
+
+
+def _imports(place: Place, kind: str) -> bool:
+    """Whether the program speaks of the package that such an object is from."""
+    package = {"accelerator": "accelerate", "fabric": "lightning"}.get(kind, kind)
+    return any(
+        name.partition(".")[0].startswith(package)
+        for module in place.program.modules.values()
+        for name in module.imports
+    )
+
+
+def _of_model(place: Place, node: ast.Call) -> Collective | None:
+    """The forward pass of a model whose weights are gathered in it."""
+    if isinstance(node.func, ast.Name | ast.Attribute) and dotted(node.func) and not called(place).startswith("torch."):
+        found = kinds(place.at(node.func))
+        if found == {"fsdp1"}:
+            return Collective(f"{dotted(node.func)}()", "forward")
+        if found == {"deepspeed"}:
+            return Collective(f"{dotted(node.func)}()", "forward", STAGE_3)
+    return None

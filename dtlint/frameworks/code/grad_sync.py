@@ -1,0 +1,279 @@
+"""Finds accumulation loops whose exchange of gradients is on at the wrong time: `code.wrong_microsteps`,
+`code.idle_no_syncs`, `code.late_flags`, `code.unskipped_exchanges`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from dtlint.frameworks import Member
+from dtlint.frameworks.code.counting import Turn, open_numbers, turns_of, worth
+from dtlint.frameworks.code.microsteps import (
+    FLAG,
+    SAMPLED,
+    Switch,
+    conditions_in,
+    holds_on,
+    is_inside,
+    no_sync_calls,
+    open_accumulation,
+    outermost,
+    steps_of,
+    switches,
+    turns,
+)
+from dtlint.frameworks.code.objects import kinds
+from dtlint.frameworks.torch_names import DDP, FSDP1, FSDP2
+from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.calls import calls
+from dtlint.languages.python.following import reaching
+from dtlint.languages.python.names import lookup
+from dtlint.languages.python.places import Budget, Place, place_of
+from dtlint.languages.python.program import Program
+from dtlint.languages.python.reach import stands
+from dtlint.languages.python.tree import Guard, Module, Site
+from dtlint.record import NamedTuple
+from dtlint.source import Span
+from dtlint.value import Setting, Unknown, written
+
+_EXCHANGING = frozenset({"ddp", "fsdp1"})
+_AROUND_BACKWARD = frozenset({"backward", "scale", "mean", "sum", "item", "detach", "append", "print", "float"})
+
+
+class _Pattern(NamedTuple):
+    """What a loop does on its turns: those before the first step that exchange, the first step, those that do not."""
+
+    synced: tuple[int, ...]
+    step: int
+    skipped: int
+
+
+def wrong_microsteps(program: Program) -> tuple[Member, ...]:
+    """Switches of the exchange that leave it off in the very batch before the optimizer's step, on every step."""
+    found: dict[tuple[str, int], Member] = {}
+    for switch in switches(program):
+        if not kinds(switch.model) <= _EXCHANGING or stands(outermost(switch.place)) is False:
+            continue
+        member = _wrong(switch)
+        if member is not None:
+            found.setdefault((member.place.path, member.place.start), member)
+    return tuple(found.values())
+
+
+def _wrong(switch: Switch) -> Member | None:
+    here = outermost(switch.place)
+    steps = steps_of(here, switch.loop)
+    if len({_guard_key(step) for step in steps}) != 1 or _is_overruled(switch):
+        return None
+    step, after = steps[0], switch.loop not in _loops(steps[0])
+    off, on = conditions_in(switch.place, switch.loop), conditions_in(step, switch.loop)
+    flag = switch.value.node if switch.value is not None else None
+    tested = [(switch.place, Guard(flag, False))] if isinstance(flag, ast.expr) else []
+    unknowns = open_accumulation(here, switch.loop, [*off, *tested, *on])
+    if len(unknowns) > 1:
+        return None
+    patterns = []
+    for accumulation in SAMPLED if unknowns else SAMPLED[:1]:
+        pattern = _pattern(here, switch.loop, ([*off, *tested], None if after else on), (unknowns, accumulation))
+        if pattern is None:
+            return None
+        patterns.append(pattern)
+    return _wrong_member(switch, step, patterns[-1], bool(unknowns))
+
+
+def _guard_key(place: Place) -> tuple[int, ...]:
+    return tuple(id(guard.test) for guard in place.guards)
+
+
+def _loops(place: Place) -> tuple[ast.AST, ...]:
+    return next((site.loops for site in place.scope.sites if site.node is place.node), ())
+
+
+def _is_overruled(switch: Switch) -> bool:
+    """Whether several places of a loop set the flag, so that one alone does not tell."""
+    flags = [
+        node
+        for node in ast.walk(switch.loop)
+        if isinstance(node, ast.Attribute)
+        and node.attr in (FLAG, "no_sync", "set_requires_gradient_sync")
+        and isinstance(node.ctx, ast.Store if node.attr == FLAG else ast.Load)
+    ]
+    return len(flags) > 1
+
+
+def _pattern(
+    place: Place,
+    loop: ast.For,
+    conditions: tuple[list[tuple[Place, Guard]], list[tuple[Place, Guard]] | None],
+    accumulation: tuple[frozenset[str], int],
+) -> _Pattern | None:
+    """The turns of a loop; None unless every step certainly follows a batch that is not exchanged."""
+    off, on = conditions
+    tried: list[Turn] = list(turns(place, loop, *accumulation))
+    steps = [index for index, turn in enumerate(tried) if _steps(on, turn, index == len(tried) - 1)]
+    skipped = [holds_on(off, turn) for turn in tried]
+    if not steps or not all(skipped[index] for index in steps) or not any(item is False for item in skipped):
+        return None
+    first = steps[0]
+    synced = tuple(index for index, item in enumerate(skipped[: first + 1]) if item is False)
+    return _Pattern(synced, first, sum(bool(item) for item in skipped[: first + 1]))
+
+
+def _steps(conditions: list[tuple[Place, Guard]] | None, turn: Turn, last: bool) -> bool:
+    """Whether the optimizer steps on a turn: after the loop, or under conditions that certainly hold."""
+    return last if conditions is None else holds_on(conditions, turn) is True
+
+
+def _wrong_member(switch: Switch, step: Place, pattern: _Pattern, is_open: bool) -> Member:
+    span = switch.place.module.span(switch.place.node)
+    step_span = _decides(step)
+    numbers: dict[str, Setting] = {
+        "synced_index": written(pattern.synced[0], span) if pattern.synced else Unknown("no batch is exchanged"),
+        "step_index": written(pattern.step, step_span),
+        "unsynced_micro_steps": written(pattern.skipped, span),
+    }
+    if is_open:
+        numbers = dict.fromkeys(numbers, Unknown("the number of accumulated batches is not told"))
+    return Member(span, numbers, ((step_span, "the optimizer steps here"),))
+
+
+def _decides(step: Place) -> Span:
+    """The condition of a step, if it has one: it says on which turn."""
+    inner = [guard.test for guard in step.guards if guard.test is not None and "%" in step.module.text(guard.test)]
+    return step.module.span(inner[-1] if inner else step.node)
+
+
+def idle_no_syncs(program: Program) -> tuple[Member, ...]:
+    """`with model.no_sync():` around the backward pass alone, where DDP has decided in the forward pass already."""
+    found: dict[tuple[str, int], Member] = {}
+    for place in no_sync_calls(program):
+        node = place.node
+        receiver = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+        if receiver is None or kinds(place.at(receiver)) != {"ddp"} or stands(outermost(place)) is False:
+            continue
+        for block in _blocks(place):
+            if (forward := _forward_before(place, block, receiver)) is not None:
+                span = place.module.span(block.items[0].context_expr)
+                related = ((place.module.span(forward), "the forward pass, outside"),)
+                found.setdefault(
+                    (span.path, span.start), Member(span, {"model": written(dotted(receiver), span)}, related)
+                )
+    return tuple(found.values())
+
+
+def _blocks(place: Place) -> Iterator[ast.With]:
+    """The `with` statements of the function that enter a no_sync, called there or bound to a name before."""
+    here = outermost(place)
+    for block in ast.walk(here.scope.node):
+        if isinstance(block, ast.With) and any(_enters(here, item.context_expr) for item in block.items):
+            yield block
+
+
+def _enters(place: Place, expression: ast.expr) -> bool:
+    if any(node is place.node for node in ast.walk(expression)):
+        return True
+    holder, bindings = lookup(place.scope, dotted(expression)) if dotted(expression) else (None, [])
+    bound = [item for item, _ in reaching(place.at(expression), holder, bindings)] if holder is not None else []
+    nodes = [node for item in bound if item.node is not None for node in ast.walk(item.node)]
+    return any(node is place.node for node in nodes)
+
+
+def _forward_before(place: Place, block: ast.With, receiver: ast.expr) -> ast.Call | None:
+    """The forward pass before a block that holds nothing but the backward pass; None for any other block."""
+    inside = [node for part in block.body for node in ast.walk(part) if isinstance(node, ast.Call)]
+    words = {node.func.attr if isinstance(node.func, ast.Attribute) else dotted(node.func) for node in inside}
+    if "backward" not in words or not words <= _AROUND_BACKWARD:
+        return None
+    here = outermost(place)
+    loop = next((item for item in reversed(_loops_of(here, block)) if item is not None), None)
+    model = dotted(receiver)
+    for node in ast.walk(loop) if loop is not None else ():
+        if isinstance(node, ast.Call) and dotted(node.func) == model and node.lineno < block.lineno:
+            return node
+    return None
+
+
+def _loops_of(place: Place, block: ast.With) -> list[ast.AST]:
+    return [
+        node for node in ast.walk(place.scope.node) if isinstance(node, ast.For | ast.While) and is_inside(block, node)
+    ]
+
+
+def late_flags(program: Program) -> tuple[Member, ...]:
+    """`require_backward_grad_sync` set between the forward and the backward pass: DDP read it in the forward pass."""
+    found = []
+    for switch in switches(program):
+        if switch.value is None or kinds(switch.model) != {"ddp"} or stands(switch.place) is False:
+            continue
+        model, line = dotted(switch.model.node), getattr(switch.place.node, "lineno", 0)
+        inside = [node for node in ast.walk(switch.loop) if isinstance(node, ast.Call)]
+        forward = [node for node in inside if dotted(node.func) == model]
+        backward = [node for node in inside if isinstance(node.func, ast.Attribute) and node.func.attr == "backward"]
+        if len(forward) == 1 and forward[0].lineno < line and any(node.lineno > line for node in backward):
+            span = switch.place.module.span(switch.place.node)
+            related = ((switch.place.module.span(forward[0]), "the forward pass, which decides"),)
+            found.append(Member(span, {"model": written(model, span)}, related))
+    return tuple(found)
+
+
+def unskipped_exchanges(program: Program) -> tuple[Member, ...]:
+    """Loops that accumulate under DDP and exchange the gradients of every batch."""
+    texts = [module.source.text for module in program.modules.values()]
+    if any(word in text for text in texts for word in ("no_sync", FLAG, "no_backward_sync", "accumulate(", "set_sync")):
+        return ()
+    wraps = [call for call in calls(program, DDP) if stands(call.place) is not False]
+    sharded = any(True for _ in calls(program, (*FSDP1, *FSDP2)))
+    if not wraps or sharded or "deepspeed" in " ".join(name for m in program.modules.values() for name in m.imports):
+        return ()
+    found = [
+        member
+        for module in program.modules.values()
+        for site in module.called.get("backward", ())
+        if (member := _accumulating(program, module, site, wraps[0].head)) is not None
+    ]
+    return tuple(found)
+
+
+def _accumulating(program: Program, module: Module, site: Site, wrap: Span) -> Member | None:
+    place = place_of(program, module, site)
+    loop = site.loops[-1] if site.loops else None
+    if not isinstance(loop, ast.For) or stands(place) is False:
+        return None
+    steps = steps_of(place, loop)
+    if len(steps) != 1:
+        return None
+    step = steps[0]
+    accumulation = _inner_turns(place, loop, step) if loop not in _loops(step) else _modulus(step, loop)
+    if accumulation is None:
+        return None
+    span = module.span(site.node)
+    related = ((_decides(step), "the optimizer steps here"), (wrap, "DDP exchanges in every backward pass"))
+    return Member(span, {"accumulation": accumulation}, related)
+
+
+def _inner_turns(place: Place, loop: ast.For, step: Place) -> Setting | None:
+    """The turns of a loop of batches within the loop of steps, of which each goes backward."""
+    if _loops(step) != _loops(place)[:-1] or not _loops(step) or _zeroes(loop):
+        return None
+    count = turns_of(place, loop, Turn({}, frozenset(), 0))
+    return written(count, place.module.span(loop.iter)) if count is not None and count > 1 else None
+
+
+def _zeroes(loop: ast.For) -> bool:
+    return any(isinstance(node, ast.Attribute) and node.attr == "zero_grad" for node in ast.walk(loop))
+
+
+def _modulus(step: Place, loop: ast.For) -> Setting | None:
+    """A of `if (i + 1) % A == 0: step`."""
+    tests = [guard.test for _, guard in conditions_in(step, loop) if guard.test is not None]
+    parts = [
+        node
+        for test in tests
+        for node in ast.walk(test)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod)
+    ]
+    if len(parts) != 1 or open_numbers(step.at(parts[0].right)):
+        return None
+    value = worth(step._replace(node=parts[0].right, budget=Budget()), Turn({}, frozenset(), 0))
+    return written(value, step.module.span(parts[0])) if value is not None and value > 1 else None

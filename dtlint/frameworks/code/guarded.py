@@ -1,0 +1,240 @@
+"""Finds collectives that only some ranks reach: `code.guarded_collectives`."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from dtlint.frameworks import Member
+from dtlint.frameworks.code.collective_names import OPEN, Collective, collective_at
+from dtlint.frameworks.code.ranks import Side, asks_for_ranks, is_alone, side_of
+from dtlint.frameworks.step_area import called_function
+from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.places import Place, place_of
+from dtlint.languages.python.program import Definition, Program
+from dtlint.languages.python.reach import enclosing_function, stands
+from dtlint.languages.python.tree import Guard, Module, Scope, Site
+from dtlint.record import NamedTuple
+from dtlint.source import Span
+from dtlint.value import Setting, written
+
+MAX_MEMBERS = 30
+_MAX_DEPTH = 3
+_MAX_HELPERS = 60
+_RANK_TEXT = re.compile(r"rank|main|master|zero|process|chief|primary|root", re.IGNORECASE)
+_FOR_FIRST = frozenset(
+    {"rank_zero_only", "on_main_process", "on_local_main_process", "master_only", "rank0_only", "main_process_only"}
+)
+"""Decorators of functions that run on the first rank only."""
+
+
+class _Guarded(NamedTuple):
+    """A call under a condition that lets some ranks pass."""
+
+    place: Place
+    side: Side
+    guard: Guard | None
+    span: Span
+
+
+class _Reached(NamedTuple):
+    """A collective that a call is, or leads to through functions of the program (`through`)."""
+
+    collective: Collective
+    place: Place
+    through: str = ""
+
+
+def guarded_collectives(program: Program) -> tuple[Member, ...]:
+    """The calls that all ranks must make and only some reach, each with the condition that keeps the others away."""
+    search = _Search(program)
+    found: dict[tuple[str, int], Member] = {}
+    for module in program.modules.values():
+        for guarded in _guarded_calls(program, module):
+            key = guarded.span.path, guarded.span.start
+            reached = search.reached(guarded.place, 0) if key not in found else None
+            if reached is None or _is_answered(search, guarded, reached):
+                continue
+            if stands(guarded.place) is not False:
+                found[key] = _member(guarded, reached)
+            if len(found) >= MAX_MEMBERS:
+                return tuple(found.values())
+    return tuple(found.values())
+
+
+def _member(guarded: _Guarded, reached: _Reached) -> Member:
+    span = guarded.place.module.span(guarded.place.node)
+    fields: dict[str, Setting] = {
+        "call": written(reached.collective.name, span),
+        "through": written(reached.through, span),
+        "needs": written(reached.collective.needs, span),
+        "condition": written(_condition(guarded), guarded.span),
+    }
+    related = [(guarded.span, "only some ranks pass here")]
+    if reached.through:
+        related.append((reached.place.module.span(reached.place.node), "all ranks must reach this"))
+    return Member(span, fields, tuple(related))
+
+
+def _condition(guarded: _Guarded) -> str:
+    if guarded.guard is None or guarded.guard.test is None:
+        return guarded.span.text
+    text = guarded.place.module.text(guarded.guard.test, 60)
+    return text if guarded.guard.holds else f"not ({text})"
+
+
+def _guarded_calls(program: Program, module: Module) -> Iterator[_Guarded]:
+    """The calls of a module that only some ranks reach, by a condition around them or a decorator of their function."""
+    sides: dict[tuple[int, bool], Side] = {}
+    for scope in module.scopes:
+        decorator = _decorator(scope)
+        for site in scope.sites:
+            if not isinstance(site.node, ast.Call) or not (site.guards or decorator is not None):
+                continue
+            place = place_of(program, module, site)
+            guard, side = _one_sided(place, sides)
+            if guard is None and decorator is None:
+                continue
+            if any(is_alone(place, other) for other in site.guards):
+                continue
+            if guard is not None and guard.test is not None:
+                yield _Guarded(place, side, guard, module.span(guard.test))
+            elif decorator is not None:
+                yield _Guarded(place, "first", None, module.span(decorator))
+
+
+def _one_sided(place: Place, sides: dict[tuple[int, bool], Side]) -> tuple[Guard | None, Side]:
+    for guard in reversed(place.guards):
+        if guard.test is None or not _RANK_TEXT.search(place.module.text(guard.test, 200)):
+            continue
+        key = id(guard.test), guard.holds
+        if key not in sides:
+            sides[key] = side_of(place, guard)
+        if sides[key]:
+            return guard, sides[key]
+    return None, ""
+
+
+def _decorator(scope: Scope) -> ast.expr | None:
+    node = scope.node
+    decorators = node.decorator_list if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else []
+    return next((item for item in decorators if dotted(item).rpartition(".")[2] in _FOR_FIRST), None)
+
+
+class _Search:
+    """What the functions of one program lead to, each looked at once."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._found: dict[int, _Reached | None] = {}
+
+    def reached(self, place: Place, depth: int) -> _Reached | None:
+        """The collective that a call is or leads to for certain."""
+        own = collective_at(place)
+        if own is not None:
+            return _Reached(own, place)
+        helper = called_function(place) if depth < _MAX_DEPTH else None
+        if helper is None:
+            return None
+        found = self._in_function(helper, depth + 1)
+        return found._replace(through=helper.scope.name.rpartition(".")[2]) if found is not None else None
+
+    def _in_function(self, helper: Definition, depth: int) -> _Reached | None:
+        key = id(helper.scope)
+        if key not in self._found and len(self._found) < _MAX_HELPERS:
+            self._found[key] = None
+            self._found[key] = self._first(helper, depth)
+        return self._found.get(key)
+
+    def _first(self, helper: Definition, depth: int) -> _Reached | None:
+        """The first collective of a function that no condition but "are there several ranks" stands around."""
+        if _decorator(helper.scope) is not None or _is_generator(helper.scope):
+            return None
+        for site in helper.scope.sites:
+            if not isinstance(site.node, ast.Call):
+                continue
+            place = place_of(self.program, helper.module, site)
+            if not all(asks_for_ranks(place, guard) and not is_alone(place, guard) for guard in site.guards):
+                continue
+            found = self.reached(place, depth)
+            if found is not None:
+                return found
+        return None
+
+    def operations(self, place: Place, depth: int = 0) -> set[str]:
+        """The operations that a call may lead to, conditions left aside."""
+        own = collective_at(place)
+        node = place.node
+        if own is not None:
+            return {own.operation}
+        spelled = node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
+        if spelled in OPEN and spelled not in ("gather", "reduce", "scatter"):
+            return {spelled}
+        helper = called_function(place) if depth < _MAX_DEPTH else None
+        if helper is None:
+            return set()
+        found: set[str] = set()
+        for site in helper.scope.sites:
+            if isinstance(site.node, ast.Call):
+                found |= self.operations(place_of(self.program, helper.module, site), depth + 1)
+        return found
+
+
+def _is_generator(scope: Scope) -> bool:
+    """Whether a function is a generator, which calling does not run (a context manager that lets rank 0 go first)."""
+    if isinstance(scope.node, ast.Module):
+        return False
+    return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(scope.node))
+
+
+def _is_answered(search: _Search, guarded: _Guarded, reached: _Reached) -> bool:
+    """Whether the ranks that do not pass make a call that answers: in the other branch, or under the opposite
+    condition.
+    """
+    return any(
+        _answers(search, guarded, reached, place_of(search.program, guarded.place.module, site))
+        for site in _candidates(guarded)
+    )
+
+
+def _candidates(guarded: _Guarded) -> Iterator[Site]:
+    """The calls of the function around (for a barrier, of the file around)."""
+    function = enclosing_function(guarded.place.scope)
+    for scope in guarded.place.module.scopes:
+        if enclosing_function(scope) is function or _is_barrier(guarded.place):
+            yield from (site for site in scope.sites if isinstance(site.node, ast.Call))
+
+
+def _is_barrier(place: Place) -> bool:
+    return isinstance(place.node, ast.Call) and "barrier" in place.module.text(place.node.func)
+
+
+def _answers(search: _Search, guarded: _Guarded, reached: _Reached, other: Place) -> bool:
+    if other.node is guarded.place.node or guarded.guard is None:
+        return False
+    test = guarded.guard.test
+    beside = any(guard.test is test and guard.holds is not guarded.guard.holds for guard in other.guards)
+    sides = {side_of(other, guard) for guard in other.guards} - {"", guarded.side}
+    after = not beside and _leaves(guarded) and not any(guard.test is test for guard in other.guards)
+    if not (beside or sides or (after and _follows(other, guarded))):
+        return False
+    operations = search.operations(other)
+    return bool(operations) if beside else reached.collective.operation in operations
+
+
+def _leaves(guarded: _Guarded) -> bool:
+    """Whether the branch of a guarded call ends the function, so that what follows is for the other ranks."""
+    branch = _branch(guarded)
+    return bool(branch) and isinstance(branch[-1], ast.Return | ast.Raise | ast.Continue | ast.Break)
+
+
+def _branch(guarded: _Guarded) -> list[ast.stmt]:
+    for node in ast.walk(guarded.place.scope.node):
+        if isinstance(node, ast.If) and guarded.guard is not None and node.test is guarded.guard.test:
+            return node.body if guarded.guard.holds else node.orelse
+    return []
+
+
+def _follows(other: Place, guarded: _Guarded) -> bool:
+    return getattr(other.node, "lineno", 0) > getattr(guarded.place.node, "end_lineno", 0)

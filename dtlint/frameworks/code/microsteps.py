@@ -1,0 +1,206 @@
+"""Finds loops that accumulate gradients: where they go backward, where the optimizer steps, which turns exchange."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+
+from dtlint.frameworks.code.counting import Turn, counter_of, open_numbers, turns_of, unknown_numbers, worth
+from dtlint.frameworks.code.ranks import asks_for_ranks
+from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.names import qualified
+from dtlint.languages.python.places import Budget, Frame, Place, place_of
+from dtlint.languages.python.program import Definition, Program, callers
+from dtlint.languages.python.reach import enclosing_function
+from dtlint.languages.python.tree import Guard, Module, Site
+from dtlint.record import NamedTuple
+
+SAMPLED = (2, 3, 4, 8)
+"""Numbers of accumulated batches that stand in for one that the files do not tell."""
+_MOST_TURNS = 130
+FLAG = "require_backward_grad_sync"
+_OPTIMIZERS = re.compile(r"opt(im(izer)?)?s?(?![a-z])|scaler|adam|sgd|muon", re.IGNORECASE)
+_WRAPPED = re.compile(r"isinstance|hasattr|no_sync|\bddp\b|is_ddp|use_ddp|distributed", re.IGNORECASE)
+"""Words of conditions that only ask whether the model is wrapped at all."""
+
+
+class Switch(NamedTuple):
+    """One place that turns the exchange off (`no_sync`) or sets it (`require_backward_grad_sync = ...`) in a loop.
+
+    `value` is what the flag is set to, None for no_sync.
+    """
+
+    place: Place
+    model: Place
+    loop: ast.For
+    value: Place | None = None
+
+
+def no_sync_calls(program: Program) -> Iterator[Place]:
+    """The calls of no_sync, each as its loop sees it: one in a helper function through each call of the helper."""
+    for module in program.modules.values():
+        for site in module.called.get("no_sync", ()):
+            if not isinstance(site.node, ast.Call) or not isinstance(site.node.func, ast.Attribute):
+                continue
+            place = place_of(program, module, site)
+            yield from _in_loops(place, site)
+
+
+def _in_loops(place: Place, site: Site) -> Iterator[Place]:
+    function = enclosing_function(site.scope)
+    if site.loops or function is None:
+        yield place
+        return
+    for module, call in callers(place.program, Definition(place.module, function)):
+        outside = place_of(place.program, module, call)
+        yield place._replace(frames=(Frame(function, outside),))
+
+
+def outermost(place: Place) -> Place:
+    """The place in the loop that leads to a place: itself, or the call of the helper function around it."""
+    return place.frames[0].call if place.frames else place
+
+
+def loops_around(place: Place) -> tuple[ast.AST, ...]:
+    """The loops around a place, outermost first."""
+    site = _site_of(outermost(place))
+    return site.loops if site is not None else ()
+
+
+def _site_of(place: Place) -> Site | None:
+    return next((site for site in place.scope.sites if site.node is place.node), None)
+
+
+def switches(program: Program) -> Iterator[Switch]:
+    """Every switch of the exchange that stands in a loop that counts its turns."""
+    for place in no_sync_calls(program):
+        node = place.node
+        receiver = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else node
+        for loop in _counting(place):
+            yield Switch(place, place.at(receiver), loop)
+    for module in program.modules.values():
+        if FLAG in module.source.text:
+            yield from _flags(program, module)
+
+
+def _flags(program: Program, module: Module) -> Iterator[Switch]:
+    for scope in module.scopes:
+        for site in scope.sites:
+            target = site.node.targets[0] if isinstance(site.node, ast.Assign) else None
+            if isinstance(target, ast.Attribute) and target.attr == FLAG and isinstance(site.node, ast.Assign):
+                place = place_of(program, module, site)
+                for loop in _counting(place):
+                    yield Switch(place, place.at(target.value), loop, place.at(site.node.value))
+
+
+def _counting(place: Place) -> Iterator[ast.For]:
+    """The innermost loop around a place that counts its turns."""
+    here = outermost(place)
+    for loop in reversed(loops_around(place)):
+        if isinstance(loop, ast.For) and counter_of(here, loop) is not None:
+            yield loop
+            return
+
+
+def steps_of(place: Place, loop: ast.For) -> list[Place]:
+    """The steps of an optimizer in a loop, or right after it in the loop around it."""
+    found = []
+    for site in place.scope.sites:
+        node = site.node
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "step":
+            continue
+        spelled = dotted(node.func.value).rpartition(".")[2]
+        if _OPTIMIZERS.search(spelled) and "sched" not in spelled and _belongs(site, loop):
+            found.append(place_of(place.program, place.module, site))
+    return found
+
+
+def _belongs(site: Site, loop: ast.For) -> bool:
+    if loop in site.loops:
+        return site.loops[-1] is loop
+    return getattr(site.node, "lineno", 0) > (loop.end_lineno or 0)
+
+
+def is_inside(node: ast.AST, loop: ast.AST) -> bool:
+    """Whether a node stands in the text of a loop."""
+    line = getattr(node, "lineno", 0)
+    return getattr(loop, "lineno", 0) <= line <= (getattr(loop, "end_lineno", 0) or 0)
+
+
+def conditions_in(place: Place, loop: ast.For) -> list[tuple[Place, Guard]]:
+    """The conditions within a loop under which a place is reached; those of a helper function first."""
+    found = [(place, guard) for guard in place.guards if place.frames or _is_within(guard, loop)]
+    outside = outermost(place)
+    if place.frames:
+        found += [(outside, guard) for guard in outside.guards if _is_within(guard, loop)]
+    return [(here, guard) for here, guard in found if not _asks_for_wrapper(here, guard)]
+
+
+def _is_within(guard: Guard, loop: ast.For) -> bool:
+    return guard.test is not None and is_inside(guard.test, loop)
+
+
+def _asks_for_wrapper(place: Place, guard: Guard) -> bool:
+    if guard.test is None or isinstance(guard.test, ast.BoolOp):
+        return False
+    return asks_for_ranks(place, guard) or bool(_WRAPPED.search(place.module.text(guard.test, 200)))
+
+
+def holds_on(conditions: Iterable[tuple[Place, Guard]], turn: Turn) -> bool | None:
+    """Whether all conditions hold on a turn; None where that is not told."""
+    verdict: bool | None = True
+    for place, guard in conditions:
+        found = _worth(place, guard, turn)
+        if found is False:
+            return False
+        verdict = None if found is None else verdict
+    return verdict
+
+
+def _worth(place: Place, guard: Guard, turn: Turn) -> bool | None:
+    test = guard.test
+    if test is None:
+        return None
+    if isinstance(test, ast.BoolOp):
+        return _without_wrapper(place, test, guard.holds, turn)
+    value = worth(place._replace(node=test, budget=Budget()), turn)
+    return None if value is None else bool(value) is guard.holds
+
+
+def _without_wrapper(place: Place, test: ast.BoolOp, holds: bool, turn: Turn) -> bool | None:
+    """A condition of several parts; those that ask whether the model is wrapped are answered with yes."""
+    parts: list[bool | None] = []
+    for part in test.values:
+        if _asks_for_wrapper(place, Guard(part, True)):
+            parts.append(not (isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.Not)))
+            continue
+        value = worth(place._replace(node=part, budget=Budget()), turn)
+        parts.append(None if value is None else bool(value))
+    decisive = isinstance(test.op, ast.Or)
+    if decisive in parts:
+        return decisive is holds
+    return None if None in parts else (not decisive) is holds
+
+
+def open_accumulation(place: Place, loop: ast.For, conditions: Iterable[tuple[Place, Guard]]) -> frozenset[str]:
+    """The texts of the numbers of accumulated batches that the files do not tell for certain."""
+    found: set[str] = set()
+    for here, guard in conditions:
+        if guard.test is not None:
+            found |= unknown_numbers(here._replace(budget=Budget()), guard.test)
+    if isinstance(loop.iter, ast.Call) and qualified(place.module, loop.iter.func, place.scope) == ("range",):
+        last = loop.iter.args[-1] if loop.iter.args else loop.iter
+        found |= open_numbers(place.at(last))
+    return frozenset(found)
+
+
+def turns(place: Place, loop: ast.For, unknowns: frozenset[str], accumulation: int) -> Iterator[Turn]:
+    """The first turns of a loop: as many as it has, else enough for three steps of the optimizer."""
+    counter = counter_of(place, loop)
+    if counter is None:
+        return
+    target, first = counter
+    count = turns_of(place, loop, Turn({}, unknowns, accumulation)) or (3 * accumulation if unknowns else _MOST_TURNS)
+    for index in range(min(count, _MOST_TURNS)):
+        yield Turn({id(target): first + index}, unknowns, accumulation)

@@ -1,0 +1,162 @@
+"""Tells what the objects of a training script are: a DDP or FSDP model, a DeepSpeed engine, an Accelerator."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+
+from dtlint.frameworks.torch_names import DDP, FSDP1
+from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.called import argument_node
+from dtlint.languages.python.calls import called
+from dtlint.languages.python.following import reaching
+from dtlint.languages.python.names import attribute_bindings, lookup, qualified
+from dtlint.languages.python.places import Place, place_of
+from dtlint.languages.python.program import Definition, callers, definition
+from dtlint.languages.python.tree import Binding, Scope
+from dtlint.record import NamedTuple
+
+_MAX_DEPTH = 10
+_MAX_CALLERS = 6
+_SAME_OBJECT = frozenset({"to", "cuda", "cpu", "train", "eval", "half", "bfloat16", "float", "requires_grad_"})
+"""Methods of a module that return the module itself."""
+_HANDED_ON = frozenset({"torch.compile", "torch.nn.SyncBatchNorm.convert_sync_batchnorm"})
+"""Functions that return what they are given, as far as the exchange of gradients goes."""
+
+UNKNOWN, OTHER = "unknown", "other"
+_CLASSES: Mapping[str, str] = {
+    **dict.fromkeys(DDP, "ddp"),
+    **dict.fromkeys(FSDP1, "fsdp1"),
+    "accelerate.Accelerator": "accelerator",
+    "accelerate.accelerator.Accelerator": "accelerator",
+    "lightning.Fabric": "fabric",
+    "lightning.fabric.Fabric": "fabric",
+    "lightning_fabric.Fabric": "fabric",
+    "lightning.Trainer": "lightning",
+    "lightning.pytorch.Trainer": "lightning",
+    "pytorch_lightning.Trainer": "lightning",
+}
+
+
+class Maker(NamedTuple):
+    """The call that makes an object, and which part of what the call returns the object is. No call: not known."""
+
+    call: Place | None
+    path: tuple[int, ...] = ()
+    kind: str = UNKNOWN
+
+
+def kinds(place: Place) -> frozenset[str]:
+    """What the object at `place` can be: "ddp", "fsdp1", "deepspeed", "accelerator", "fabric", "lightning",
+    "trainer", "other" or "unknown"; several where branches differ.
+    """
+    return frozenset(maker.kind for maker in makers(place)) or frozenset((UNKNOWN,))
+
+
+def is_certainly(place: Place, kind: str) -> bool:
+    """Whether the object at `place` is of one kind on every way that leads there."""
+    return kinds(place) == {kind}
+
+
+def makers(place: Place, path: tuple[int, ...] = ()) -> Iterator[Maker]:
+    """The calls that can make the object at `place`; names, helper functions and parameters are followed."""
+    if place.depth > _MAX_DEPTH or not place.budget.spend():
+        yield Maker(None)
+        return
+    node = place.node
+    if isinstance(node, ast.IfExp):
+        yield from makers(place.inner(node.body), path)
+        yield from makers(place.inner(node.orelse), path)
+    elif isinstance(node, ast.Call):
+        yield from _of_call(place, node, path)
+    elif isinstance(node, ast.Tuple | ast.List) and path and 0 <= path[0] < len(node.elts):
+        yield from makers(place.inner(node.elts[path[0]]), path[1:])
+    elif dotted(node):
+        yield from _of_name(place, dotted(node), path)
+    else:
+        yield Maker(None)
+
+
+def _of_call(place: Place, node: ast.Call, path: tuple[int, ...]) -> Iterator[Maker]:
+    function = node.func
+    if isinstance(function, ast.Attribute) and function.attr in _SAME_OBJECT:
+        yield from makers(place.inner(function.value), path)
+        return
+    name = called(place)
+    if name in _HANDED_ON and node.args:
+        yield from makers(place.inner(node.args[0]), path)
+        return
+    helper = definition(place.program, place.module, name) if name else None
+    returned = list(_returns(place, helper)) if helper is not None else []
+    for value in returned:
+        yield from makers(value, path)
+    if not returned:
+        yield Maker(place, path, _kind(name, path, helper))
+
+
+def _returns(place: Place, helper: Definition) -> Iterator[Place]:
+    if not isinstance(helper.scope.node, ast.FunctionDef):
+        return
+    for site in helper.scope.sites:
+        if isinstance(site.node, ast.Return) and site.node.value is not None:
+            yield place._replace(
+                module=helper.module,
+                scope=helper.scope,
+                node=site.node.value,
+                guards=site.guards,
+                depth=place.depth + 1,
+            )
+
+
+def _kind(name: str, path: tuple[int, ...], helper: Definition | None) -> str:
+    """The kind that a called name makes; a class of the program or of a library is another object."""
+    if name in _CLASSES:
+        return _CLASSES[name]
+    if name == "deepspeed.initialize":
+        return "deepspeed" if path == (0,) else OTHER
+    last = name.rpartition(".")[2]
+    if last.endswith("Trainer") and last[:1].isupper():
+        return "trainer"
+    is_class = helper is not None or last[:1].isupper() or name.startswith("torch.nn.")
+    return OTHER if is_class or last == "from_pretrained" else UNKNOWN
+
+
+def _of_name(place: Place, name: str, path: tuple[int, ...]) -> Iterator[Maker]:
+    holder, bindings = lookup(place.scope, name)
+    if holder is not None:
+        for binding, _ in reaching(place, holder, bindings):
+            yield from _of_binding(place, holder, name, binding, path)
+        return
+    owned = attribute_bindings(place.module, place.scope, name)
+    if not owned:
+        yield Maker(None)
+    last = max((index for index, (_, binding) in enumerate(owned) if not binding.guards), default=0)
+    for method, binding in owned[last:]:
+        yield from _of_binding(place, method, name, binding, path)
+
+
+def _of_binding(place: Place, holder: Scope, name: str, binding: Binding, path: tuple[int, ...]) -> Iterator[Maker]:
+    inside = place._replace(scope=holder, guards=binding.guards, depth=place.depth + 1)
+    if binding.kind == "value" and isinstance(binding.node, ast.expr):
+        yield from makers(inside.at(binding.node), (*binding.path, *path))
+    elif binding.kind == "parameter":
+        yield from _of_parameter(inside, holder, name, binding, path)
+    else:
+        yield Maker(None)
+
+
+def _of_parameter(place: Place, function: Scope, name: str, binding: Binding, path: tuple[int, ...]) -> Iterator[Maker]:
+    """A parameter is what its callers pass; without callers in sight, what its annotation says."""
+    found = 0
+    for module, site in callers(place.program, Definition(place.module, function)):
+        passed = argument_node(function, name, site.node)
+        found += 1
+        if passed is None or found > _MAX_CALLERS:
+            yield Maker(None)
+            return
+        outside = place_of(place.program, module, site)
+        yield from makers(outside._replace(node=passed, depth=place.depth + 1, budget=place.budget), path)
+    if not found:
+        annotation = binding.place.annotation if isinstance(binding.place, ast.arg) else None
+        names = qualified(place.module, annotation, function.parent or function) if annotation is not None else ()
+        yield Maker(None, path, _CLASSES.get(names[0], UNKNOWN) if len(names) == 1 else UNKNOWN)

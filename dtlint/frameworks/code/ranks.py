@@ -1,0 +1,246 @@
+"""Tells which ranks a condition of a training script lets pass: all of them, the first only, or all but the first."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Literal
+
+from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.following import reaching
+from dtlint.languages.python.names import attribute_bindings, lookup, qualified
+from dtlint.languages.python.places import Place
+from dtlint.languages.python.program import definition
+from dtlint.languages.python.tree import Binding, Guard, Scope
+
+Side = Literal["", "first", "others", "some"]
+"""Which ranks pass: "" all or not known, the first, all but the first, or some other part of them."""
+
+_MAX_DEPTH = 6
+_RANK_CALLS = frozenset(
+    {
+        "torch.distributed.get_rank",
+        "torch.distributed.get_node_local_rank",
+        "torch.distributed.distributed_c10d.get_rank",
+        "deepspeed.comm.get_rank",
+        "deepspeed.comm.get_local_rank",
+    }
+)
+_RANK_WORDS = re.compile(
+    r"((global|local|world|ddp|ddp_local|dist|my|process|proc|gpu|cur|current|this|node)_?)?rank(_id)?"
+    r"|(local_)?process_index|slurm_procid",
+    re.IGNORECASE,
+)
+"""Spellings of the number of this rank among all ranks or those of its node."""
+_RANK_CALL_WORDS = re.compile(r"(get_)?(global_|local_|world_|dist_)?rank", re.IGNORECASE)
+_FIRST_WORDS = re.compile(
+    r"_?(is_)?((global|local|world)_)?(main|master|chief|primary|rank_?(0|zero)|global_zero|main_rank)(_?(process|rank|node|worker))?"
+    r"|is_(world|local)_process_zero|is_first_rank|is_root",
+    re.IGNORECASE,
+)
+"""Spellings of "this is rank 0"."""
+_ALONE = re.compile(
+    r"distributed|is_initialized|is_available|world_?size|\bworld\b|n_?gpus?|num_gpus|num_processes|local_rank\s*==\s*-1|use_ddp|is_ddp|\bddp\b|multi_?gpu",
+    re.IGNORECASE,
+)
+"""Words of conditions that ask whether there are several ranks at all."""
+_PACKAGE = re.compile(r"[\w.]*distributed\.(?=\w)", re.IGNORECASE)
+"""The package in front of a function, whose name says nothing."""
+
+
+def side_of(place: Place, guard: Guard) -> Side:
+    """The ranks that a guard at `place` lets pass."""
+    return _side(place, guard.test, guard.holds, 0) if guard.test is not None else ""
+
+
+def asks_for_ranks(place: Place, guard: Guard) -> bool:
+    """Whether a guard asks if there are several ranks at all (`if dist.is_initialized()`)."""
+    return guard.test is not None and bool(_ALONE.search(_PACKAGE.sub("", place.module.text(guard.test, 200))))
+
+
+def is_alone(place: Place, guard: Guard) -> bool:
+    """Whether a guard lets pass only a run of one rank: `world_size == 1`, the `else` of `if distributed`."""
+    test = guard.test
+    if test is None or not asks_for_ranks(place, guard):
+        return False
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return is_alone(place, Guard(test.operand, not guard.holds))
+    if isinstance(test, ast.BoolOp):
+        inner = (is_alone(place, Guard(value, guard.holds)) for value in test.values)
+        return any(inner) if isinstance(test.op, ast.And) is guard.holds else all(inner)
+    if isinstance(test, ast.Compare) and len(test.ops) == 1:
+        several = isinstance(test.ops[0], ast.Gt | ast.GtE | ast.NotEq | ast.IsNot)
+        return several is not guard.holds
+    return not guard.holds
+
+
+def _opposite(side: Side) -> Side:
+    swapped: dict[Side, Side] = {"first": "others", "others": "first"}
+    return swapped.get(side, side)
+
+
+def _side(place: Place, test: ast.expr, holds: bool, depth: int) -> Side:
+    if depth > _MAX_DEPTH or not place.budget.spend():
+        return ""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return _side(place, test.operand, not holds, depth + 1)
+    if isinstance(test, ast.BoolOp):
+        return _of_several(place, test, holds, depth)
+    if isinstance(test, ast.Compare):
+        return _of_comparison(place, test, holds)
+    if is_rank(place.at(test), depth):
+        return "others" if holds else "first"
+    return _of_flag(place, test, holds, depth)
+
+
+def _of_several(place: Place, test: ast.BoolOp, holds: bool, depth: int) -> Side:
+    """`a and b` is one-sided if a part is; `a or b` only if every part is that does not ask for ranks at all."""
+    joint = isinstance(test.op, ast.And) is holds
+    sides = [_side(place, value, holds, depth + 1) for value in test.values]
+    if joint:
+        return next((side for side in sides if side), "")
+    asked = [
+        side for value, side in zip(test.values, sides, strict=True) if side or not is_alone(place, Guard(value, holds))
+    ]
+    return asked[0] if asked and all(asked) and len(set(asked)) == 1 else ""
+
+
+def _of_comparison(place: Place, test: ast.Compare, holds: bool) -> Side:
+    """`rank == 0`, `0 != rank`, `local_rank in (-1, 0)`, `rank % 8 == 0`, `rank > 0`."""
+    if len(test.ops) != 1:
+        return ""
+    left, right, operation = test.left, test.comparators[0], test.ops[0]
+    if isinstance(left, ast.Constant):
+        left, right = right, left
+    if isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mod):
+        left = left.left
+    if not is_rank(place.at(left), 0):
+        return ""
+    return _of_numbers(operation, right, holds)
+
+
+def _of_numbers(operation: ast.cmpop, right: ast.expr, holds: bool) -> Side:
+    numbers = _integers(right)
+    if not numbers or any(number < -1 for number in numbers):
+        return ""
+    side: Side = "first" if 0 in numbers else "some"
+    if isinstance(operation, ast.Eq | ast.NotEq | ast.In | ast.NotIn | ast.Is | ast.IsNot):
+        if numbers == [-1]:
+            return ""
+        equal = isinstance(operation, ast.Eq | ast.In | ast.Is)
+        return side if equal is holds else _opposite(side)
+    if isinstance(operation, ast.Gt) and numbers == [0]:
+        return "others" if holds else "first"
+    if isinstance(operation, ast.Lt) and numbers == [1]:
+        return "first" if holds else "others"
+    return ""
+
+
+def _integers(node: ast.expr) -> list[int]:
+    if isinstance(node, ast.Tuple | ast.List | ast.Set):
+        found = [_integers(item) for item in node.elts]
+        return [number for numbers in found for number in numbers] if all(found) else []
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return [-number for number in _integers(node.operand)]
+    if isinstance(node, ast.Constant) and isinstance(node.value, int) and not isinstance(node.value, bool):
+        return [node.value]
+    return []
+
+
+def is_rank(place: Place, depth: int) -> bool:
+    """Whether an expression is the number of this rank: what it is bound to decides, else its spelling."""
+    node = place.node
+    if depth > _MAX_DEPTH or not place.budget.spend():
+        return False
+    if isinstance(node, ast.Call):
+        return _is_rank_call(place, node, depth)
+    if isinstance(node, ast.Subscript):
+        return _is_environment_rank(place, node.value, node.slice)
+    name = dotted(node)
+    if not name:
+        return False
+    known = [binding for _, binding in _bound(place, name) if binding.kind != "parameter"]
+    if known:
+        return all(_binds(place, scope, binding, depth) for scope, binding in _bound(place, name) if binding in known)
+    return bool(_RANK_WORDS.fullmatch(name.rpartition(".")[2]))
+
+
+def _binds(place: Place, scope: Scope, binding: Binding, depth: int) -> bool:
+    """Whether a binding gives a rank; one that is hidden (an unpacked call, a global) is judged by its spelling."""
+    if binding.kind == "loop":
+        return False
+    if binding.kind == "value" and isinstance(binding.node, ast.expr) and not binding.path:
+        if isinstance(binding.node, ast.Constant):
+            return binding.node.value in (0, -1, None)
+        return is_rank(place._replace(scope=scope, node=binding.node), depth + 1)
+    if binding.kind == "value" and isinstance(binding.node, ast.Tuple) and len(binding.path) == 1:
+        inner = binding.node.elts[binding.path[0]] if 0 <= binding.path[0] < len(binding.node.elts) else None
+        return inner is not None and is_rank(place._replace(scope=scope, node=inner), depth + 1)
+    return bool(_RANK_WORDS.fullmatch(dotted(binding.place).rpartition(".")[2]))
+
+
+def _is_rank_call(place: Place, node: ast.Call, depth: int) -> bool:
+    names = qualified(place.module, node.func, place.scope)
+    name = names[0] if len(names) == 1 else ""
+    if name in _RANK_CALLS:
+        return not node.args and not node.keywords
+    if name == "int" and len(node.args) == 1:
+        return is_rank(place.at(node.args[0]), depth + 1)
+    if name in ("os.environ.get", "os.getenv") and node.args:
+        return _is_environment_rank(place, None, node.args[0])
+    if name == "getattr" and len(node.args) > 1 and isinstance(node.args[1], ast.Constant):
+        return bool(_RANK_WORDS.fullmatch(str(node.args[1].value)))
+    if node.args or node.keywords:
+        return False
+    last = node.func.attr if isinstance(node.func, ast.Attribute) else dotted(node.func)
+    return bool(_RANK_CALL_WORDS.fullmatch(last))
+
+
+def _is_environment_rank(place: Place, holder: ast.expr | None, key: ast.expr) -> bool:
+    if holder is not None and qualified(place.module, holder, place.scope) != ("os.environ",):
+        return False
+    return isinstance(key, ast.Constant) and bool(_RANK_WORDS.fullmatch(str(key.value)))
+
+
+def _of_flag(place: Place, test: ast.expr, holds: bool, depth: int) -> Side:
+    """A flag or function that says "this is rank 0": by what it is made of where that is in sight, else by its name."""
+    function = test.func if isinstance(test, ast.Call) else test
+    spelled = function.attr if isinstance(function, ast.Attribute) else dotted(function)
+    if isinstance(test, ast.Call) and (helper := _helper_side(place, test, depth)) is not None:
+        return helper if holds else _opposite(helper)
+    if not isinstance(test, ast.Call) and dotted(test):
+        values = [(scope, item) for scope, item in _bound(place, dotted(test)) if item.kind == "value"]
+        found = {
+            _side(place._replace(scope=scope), item.node, True, depth + 1)
+            for scope, item in values
+            if isinstance(item.node, ast.expr) and not item.path and not isinstance(item.node, ast.Constant)
+        }
+        if found:
+            side = next(iter(found)) if len(found) == 1 else ""
+            return side if holds else _opposite(side)
+    if not _FIRST_WORDS.fullmatch(spelled) or (isinstance(test, ast.Call) and len(test.args) > 1):
+        return ""
+    return "first" if holds else "others"
+
+
+def _helper_side(place: Place, test: ast.Call, depth: int) -> Side | None:
+    """What a function of the program returns; None for any other function, or one whose returns do not tell."""
+    names = qualified(place.module, test.func, place.scope)
+    helper = definition(place.program, place.module, names[0]) if len(names) == 1 else None
+    if helper is None or not isinstance(helper.scope.node, ast.FunctionDef):
+        return None
+    inside = place._replace(module=helper.module, scope=helper.scope)
+    returned = [site.node.value for site in helper.scope.sites if isinstance(site.node, ast.Return)]
+    sides = {
+        _side(inside, value, True, depth + 1)
+        for value in returned
+        if value is not None and not isinstance(value, ast.Constant)
+    }
+    return next(iter(sides)) if len(sides) == 1 else None
+
+
+def _bound(place: Place, name: str) -> list[tuple[Scope, Binding]]:
+    holder, bindings = lookup(place.scope, name)
+    if holder is not None:
+        return [(holder, binding) for binding, _ in reaching(place, holder, bindings)]
+    return attribute_bindings(place.module, place.scope, name)

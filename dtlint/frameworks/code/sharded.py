@@ -1,0 +1,126 @@
+"""Finds sharded models whose optimizer holds the old parameters, or whose gradients are clipped shard by shard."""
+
+from __future__ import annotations
+
+import ast
+
+from dtlint.frameworks import Member
+from dtlint.frameworks.code.objects import kinds
+from dtlint.frameworks.torch_names import FSDP1, FSDP2
+from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.calls import Call, argument, called, calls, passed
+from dtlint.languages.python.names import qualified
+from dtlint.languages.python.places import Place
+from dtlint.languages.python.program import Program
+from dtlint.languages.python.reach import stands
+from dtlint.languages.python.tree import Scope
+from dtlint.value import Value, written
+
+_CLIPS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad.clip_grad_norm_")
+
+
+def early_optimizers(program: Program) -> tuple[Member, ...]:
+    """Optimizers built from a model's parameters before FSDP replaces these."""
+    found = []
+    for call in (*calls(program, FSDP1), *calls(program, FSDP2)):
+        if stands(call.place) is False or _keeps_parameters(call) or call.loops:
+            continue
+        model = passed(call, "module", 0)
+        name = dotted(model[0].place.node) if model else ""
+        optimizer = _optimizer_before(call, name) if name else None
+        if optimizer is not None:
+            span = call.place.module.span(optimizer)
+            fields = {"model": written(name, span)}
+            found.append(Member(span, fields, ((call.head, "the parameters are replaced here"),)))
+    return tuple(found)
+
+
+def _keeps_parameters(call: Call) -> bool:
+    """Whether FSDP1 keeps the parameter objects, or may."""
+    if call.name not in FSDP1:
+        return bool(call.open)
+    value = argument(call, "use_orig_params")
+    return bool(call.open) or (value is not None and not (isinstance(value, Value) and value.value is False))
+
+
+def _optimizer_before(call: Call, model: str) -> ast.Call | None:
+    """The optimizer of torch that is built from this model's parameters in the same block before the call, and used."""
+    early, names = None, set[str]()
+    for site in call.place.scope.sites:
+        node = site.node.value if isinstance(site.node, ast.Assign) else None
+        if not isinstance(node, ast.Call) or not isinstance(site.node, ast.Assign) or site.guards != call.place.guards:
+            continue
+        if not called(call.place.at(node)).startswith("torch.optim.") or not _of_model(node, model):
+            continue
+        before = node.lineno < getattr(call.place.node, "lineno", 0)
+        target = dotted(site.node.targets[0])
+        if not before and target in names:
+            return None
+        if before and not _rebound_between(call.place.scope, model, node, call.place.node):
+            early, names = node, {*names, target}
+    return early
+
+
+def _of_model(node: ast.Call, model: str) -> bool:
+    first = node.args[0] if node.args else next((item.value for item in node.keywords if item.arg == "params"), None)
+    return (
+        isinstance(first, ast.Call)
+        and isinstance(first.func, ast.Attribute)
+        and first.func.attr == "parameters"
+        and dotted(first.func.value) == model
+    )
+
+
+def _rebound_between(scope: Scope, name: str, start: ast.AST, end: ast.AST) -> bool:
+    """Whether a name is bound anew between two statements, so that it means another model."""
+    lines = [getattr(binding.place, "lineno", 0) for binding in scope.bindings.get(name, [])]
+    first, last = getattr(start, "lineno", 0), getattr(end, "lineno", 0)
+    return any(first < line < last for line in lines)
+
+
+def shard_clips(program: Program) -> tuple[Member, ...]:
+    """torch's clip_grad_norm_ on the parameters of a model that is certainly FSDP1 there."""
+    found = []
+    for call in calls(program, _CLIPS):
+        given = passed(call, "parameters", 0)
+        node = given[0].place.node if given else None
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "parameters":
+            continue
+        model = given[0].place.at(node.func.value)
+        certain = kinds(model) == {"fsdp1"} or _knows_better(call, dotted(node.func.value))
+        if not certain or _asks_for_class(call) or _is_whole(program) or stands(call.place) is False:
+            continue
+        fields = {"model": written(dotted(node.func.value), call.head)}
+        wrap = next((item.head for item in calls(program, FSDP1) if stands(item.place) is not False), call.head)
+        found.append(Member(call.head, fields, ((wrap, "the parameters are sharded here"),)))
+    return tuple(found)
+
+
+def _knows_better(call: Call, model: str) -> bool:
+    """Whether the same function clips by the method where the model is FSDP's, so that it may be here as well."""
+    for site in call.place.module.called.get("clip_grad_norm_", ()):
+        if site.scope is not call.place.scope or not isinstance(site.node, ast.Call):
+            continue
+        by_method = dotted(site.node.func) == f"{model}.clip_grad_norm_"
+        if by_method and any(_is_class_test(call.place, guard.test, model) for guard in site.guards if guard.holds):
+            return True
+    return False
+
+
+def _is_class_test(place: Place, test: ast.expr | None, model: str) -> bool:
+    """`isinstance(model, FullyShardedDataParallel)`"""
+    if not isinstance(test, ast.Call) or dotted(test.func) != "isinstance" or len(test.args) != 2:
+        return False
+    names = qualified(place.module, test.args[1], place.scope)
+    return dotted(test.args[0]) == model and len(names) == 1 and names[0] in FSDP1
+
+
+def _asks_for_class(call: Call) -> bool:
+    words = ("isinstance", "fsdp", "hasattr", "shard")
+    texts = [call.place.module.text(guard.test, 200).lower() for guard in call.place.guards if guard.test is not None]
+    return any(word in text for text in texts for word in words)
+
+
+def _is_whole(program: Program) -> bool:
+    """Whether FSDP may keep the parameters whole (NO_SHARD)."""
+    return any("NO_SHARD" in module.source.text for module in program.modules.values())

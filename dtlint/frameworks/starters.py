@@ -1,0 +1,95 @@
+"""Commands that start a launch on other machines: srun, mpirun, ssh and their like."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from dtlint.frameworks import Member, Reading
+from dtlint.frameworks.arguments import texts
+from dtlint.frameworks.interpreter import program_name
+from dtlint.languages.traced import Command, Word, setting_of
+from dtlint.value import Unknown
+
+STARTERS = frozenset(
+    (
+        "srun", "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "horovodrun", "ssh", "pdsh", "clush", "dsh",
+        "parallel", "jsrun", "aprun", "ray", "kubectl", "xargs", "blaunch",
+    )
+)  # fmt: skip
+_RANK_FLAGS = ("--node-rank", "--machine-rank")
+_PORT_FLAGS = ("--master-port", "--rdzv-endpoint", "--main-process-port")
+_PER_TASK = ("SLURM_NODEID", "SLURM_PROCID")
+
+
+def read(command: Command) -> Reading:
+    """What starts a command on other machines.
+
+    Collections: `launch.starters` (`name`), and `launch.same_rank` (`name`, `variable`, `cause`): a node rank
+    that is a number (constant), or a variable that the script that calls srun expands (early): every task gets the
+    same; and `launch.ports` (`port`, `stays`): a port of this machine on which the launch listens, and whether the
+    script goes on meanwhile (yes, no).
+    """
+    words = [(wrapper.argv[0], wrapper) for wrapper in (*command.wrapper, command) if wrapper.argv]
+    starters = tuple(_starter(word) for word, _ in words if program_name(word) in STARTERS)
+    collections = {
+        "launch.starters": starters,
+        "launch.same_rank": tuple(_same_rank(command.argv)),
+        "launch.ports": () if starters else tuple(_ports(command)),
+    }
+    return Reading("starters", collections={name: found for name, found in collections.items() if found})
+
+
+def _starter(word: Word) -> Member:
+    return Member(word.place, {"name": setting_of(word, program_name(word))})
+
+
+def _same_rank(words: Sequence[Word]) -> Iterator[Member]:
+    """Ranks in the words of an srun over all nodes: numbers, and variables that the batch script expands."""
+    if not words or program_name(words[0]) != "srun" or any(_picks_nodes(word.shown) for word in words):
+        return
+    if any(word.shown.partition("=")[2] == "c10d" or word.text == "c10d" for word in words):
+        return
+    for flag, value in _ranks(words):
+        variable = _expanded_early(value)
+        shown = value.text if value.text is not None and value.text.isdecimal() else variable
+        if shown:
+            fields = texts(value.place, name=flag, variable=shown, cause="early" if variable else "constant")
+            yield Member(value.place, fields)
+
+
+def _picks_nodes(word: str) -> bool:
+    """Whether an option of srun picks one node."""
+    return word in ("-w", "-N1") or word.startswith(("--nodelist", "--nodes=1", "-w", "--relative"))
+
+
+def _expanded_early(value: Word) -> str:
+    """The variable of a task that stands for a rank, "" if it is none."""
+    setting = setting_of(value)
+    origin = setting.origin if isinstance(setting, Unknown) else None
+    text = origin.span.text if origin is not None and origin.span is not None else ""
+    return next((name for name in _PER_TASK if name in text), "")
+
+
+def _ports(command: Command) -> Iterator[Member]:
+    """The port that the words name; the last one counts."""
+    found = [word for flag, word in _valued(command.argv) if flag.replace("_", "-") in _PORT_FLAGS]
+    for word in found[-1:]:
+        port = (word.text or "").rpartition(":")[2]
+        if port.isdecimal() and port != "0":
+            yield Member(word.place, texts(word.place, port=port, stays="yes" if command.background else "no"))
+
+
+def _ranks(words: Sequence[Word]) -> Iterator[tuple[str, Word]]:
+    return ((flag, word) for flag, word in _valued(words) if flag.replace("_", "-") in _RANK_FLAGS)
+
+
+def _valued(words: Sequence[Word]) -> Iterator[tuple[str, Word]]:
+    """Each long option with its value, behind it or behind its `=`."""
+    for index, word in enumerate(words):
+        head, equals, _ = word.shown.partition("=")
+        if not head.startswith("--"):
+            continue
+        if equals:
+            yield head, word.part(len(head) + 1)
+        elif index + 1 < len(words):
+            yield head, words[index + 1]

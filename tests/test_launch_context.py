@@ -1,0 +1,285 @@
+"""What stands around a launch: its environment, what carries it to other machines, words that it loses, its port."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dtlint.api import options_of
+from dtlint.facts import fact
+from dtlint.frameworks import Member
+from dtlint.plan import Plan
+from dtlint.runs import read_runs
+from dtlint.value import Plain, Unknown, Value
+from dtlint.value import given as by_user
+
+
+def plans(folder: Path, script: str, **settings_: Plain) -> list[Plan]:
+    file = folder / "launch.sh"
+    file.write_text(script, encoding="utf-8")
+    return [
+        run.plan
+        for run in read_runs([file], options_of({name: by_user(value) for name, value in settings_.items()})).runs
+    ]
+
+
+def listed(plan: Plan, collection: str, *fields: str) -> list[tuple[object, ...]]:
+    found = [member for member in plan.collection(collection) if isinstance(member, Member)]
+    return [tuple(_plain(member, field) for field in fields) for member in found]
+
+
+def _plain(member: Member, field: str) -> object:
+    value = member.fields[field]
+    return value.value if isinstance(value, Value) else "?"
+
+
+class TestEnvironment:
+    def test_what_stands_nearest_to_the_launch_counts(self, tmp_path: Path) -> None:
+        (plan,) = plans(tmp_path, "export NCCL_DEBUG=INFO\nenv NCCL_DEBUG=WARN torchrun --nproc_per_node 8 train.py\n")
+        assert plan.value("communication.env") == (("NCCL_DEBUG", "WARN"),)
+
+    def test_a_variable_that_is_looked_for_and_not_set_is_empty_at_the_launch(self, tmp_path: Path) -> None:
+        (plan,) = plans(tmp_path, "export NCCL_DEBUG=INFO\ntorchrun --nproc_per_node 8 train.py\n")
+        places = {
+            _plain(member, "name"): (member.place.line, _plain(member, "value"))
+            for member in plan.collection("launch.environment")
+            if isinstance(member, Member)
+        }
+        assert places["NCCL_DEBUG"] == (1, "INFO")
+        assert places["CUDA_DEVICE_MAX_CONNECTIONS"] == (2, "")
+
+    def test_a_value_from_outside_is_not_known(self, tmp_path: Path) -> None:
+        (plan,) = plans(tmp_path, "export NCCL_IB_DISABLE=$IB\ntorchrun --nproc_per_node 8 train.py\n")
+        assert ("NCCL_IB_DISABLE", "?") in listed(plan, "launch.environment", "name", "value")
+
+    @pytest.mark.parametrize(
+        ("variable", "effect"),
+        [
+            ("CUDA_LAUNCH_BLOCKING=1", "blocks"),
+            ("TORCH_DISTRIBUTED_DEBUG=DETAIL", "blocks"),
+            ("NCCL_DEBUG=trace", "logs"),
+            ("NCCL_DEBUG=WARN", ""),
+            ("CUDA_LAUNCH_BLOCKING=0", ""),
+        ],
+    )
+    def test_switches_for_hunting_faults(self, tmp_path: Path, variable: str, effect: str) -> None:
+        (plan,) = plans(tmp_path, f"{variable} torchrun --nproc_per_node 8 train.py\n")
+        assert listed(plan, "launch.debugging", "effect") == ([(effect,)] if effect else [])
+
+    def test_a_variable_that_nothing_reads(self, tmp_path: Path) -> None:
+        (plan,) = plans(tmp_path, "NCCL_AVOID_RECORD_STREAMS=1 torchrun --nproc_per_node 8 train.py\n")
+        assert listed(plan, "config.inert", "key", "reason") == [
+            ("NCCL_AVOID_RECORD_STREAMS", "torch reads it as TORCH_NCCL_AVOID_RECORD_STREAMS")
+        ]
+
+    @settings(max_examples=20, deadline=None)
+    @given(devices=st.lists(st.integers(0, 15), min_size=1, max_size=16, unique=True))
+    def test_visible_gpus_are_counted(self, tmp_path_factory: pytest.TempPathFactory, devices: list[int]) -> None:
+        text = ",".join(map(str, devices))
+        folder = tmp_path_factory.mktemp("visible")
+        (plan,) = plans(folder, f"CUDA_VISIBLE_DEVICES={text} torchrun --nproc_per_node 2 train.py\n")
+        assert fact(plan, "launch.visible_gpus") == len(devices)
+
+
+class TestStarters:
+    @pytest.mark.parametrize(
+        ("command", "starter"),
+        [
+            ("torchrun --nnodes 2 train.py", "none"),
+            ("nohup torchrun --nnodes 2 train.py", "none"),
+            ("srun torchrun --nnodes 2 train.py", "srun"),
+            ("srun bash -c 'torchrun --nnodes 2 train.py'", "srun"),
+            ("mpirun -np 2 torchrun --nnodes 2 train.py", "mpirun"),
+            ('ssh node1 "torchrun --nnodes 2 train.py"', "ssh"),
+        ],
+    )
+    def test_what_carries_a_launch_to_other_machines(self, tmp_path: Path, command: str, starter: str) -> None:
+        (plan,) = plans(tmp_path, command + "\n")
+        assert fact(plan, "launch.starter") == starter
+        assert fact(plan, "launch.spread") is (starter != "none")
+
+    @pytest.mark.parametrize(
+        ("command", "cause"),
+        [
+            ("srun torchrun --nnodes 2 --node_rank $SLURM_NODEID train.py", ["early"]),
+            ("srun torchrun --nnodes 2 --node_rank=0 train.py", ["constant"]),
+            ("srun bash -c 'torchrun --nnodes 2 --node_rank $SLURM_NODEID train.py'", []),
+            ("srun -w node1 torchrun --nnodes 2 --node_rank 1 train.py", []),
+            ("srun torchrun --nnodes 2 --rdzv_backend c10d --node_rank 0 train.py", []),
+            ("torchrun --nnodes 2 --node_rank $SLURM_NODEID train.py", []),
+        ],
+    )
+    def test_a_node_rank_that_every_task_gets(self, tmp_path: Path, command: str, cause: list[str]) -> None:
+        (plan,) = plans(tmp_path, command + "\n")
+        assert listed(plan, "launch.same_rank", "cause") == [(each,) for each in cause]
+
+
+class TestLostWords:
+    def test_a_comment_in_a_continuation(self, tmp_path: Path) -> None:
+        script = "torchrun --nproc_per_node 8 train.py \\\n  # --lr 1 \\\n  --bf16 \\\n  # --wd 0 \\\n  --fp8\n"
+        (plan,) = plans(tmp_path, script)
+        assert listed(plan, "launch.lost", "cause", "words") == [("comment", "--bf16")]
+
+    def test_a_blank_behind_the_backslash(self, tmp_path: Path) -> None:
+        (plan,) = plans(tmp_path, "torchrun --nproc_per_node 8 train.py \\ \n  --bf16\n")
+        assert listed(plan, "launch.lost", "cause") == [("blank",)]
+
+    def test_flags_of_the_launcher_behind_the_script(self, tmp_path: Path) -> None:
+        (plan,) = plans(tmp_path, "deepspeed train.py --hostfile hosts --num_gpus 8 --deepspeed_config ds.json\n")
+        assert listed(plan, "launch.lost", "cause", "words") == [("script", "--hostfile and --num_gpus")]
+
+    def test_a_flag_of_both_is_the_scripts_too(self, tmp_path: Path) -> None:
+        (plan,) = plans(tmp_path, "deepspeed --num_gpus 8 train.py --num_gpus 8 --deepspeed_config ds.json\n")
+        assert listed(plan, "launch.lost", "cause") == []
+
+
+class TestPorts:
+    LAUNCH = "torchrun --nproc_per_node 2 --master_port {} train.py --seed {}"
+
+    @pytest.mark.parametrize(
+        ("between", "ports", "clashes"),
+        [
+            (" &\n", (1234, 1234), 1),
+            ("\n", (1234, 1234), 0),
+            (" &\nwait\n", (1234, 1234), 0),
+            (" &\n", (1234, 1235), 0),
+        ],
+    )
+    def test_a_port_that_is_taken(self, tmp_path: Path, between: str, ports: tuple[int, int], clashes: int) -> None:
+        first, second = (self.LAUNCH.format(port, seed) for seed, port in enumerate(ports))
+        found = plans(tmp_path, first + between + second + "\n")
+        assert [len(plan.collection("launch.port_clash")) for plan in found] == [0, clashes]
+
+    def test_other_machines_have_ports_of_their_own(self, tmp_path: Path) -> None:
+        script = "".join(f'ssh node{n} "{self.LAUNCH.format(1234, n)}" &\n' for n in (0, 1))
+        assert all(not plan.collection("launch.port_clash") for plan in plans(tmp_path, script))
+
+
+class TestGroupsOnMachines:
+    PLAN: ClassVar = {
+        "parallel.world_size": 32,
+        "cluster.gpus_per_node": 8,
+        "cluster.nodes": 4,
+        "framework": "megatron",
+        "parallel.tensor": 4,
+    }
+
+    @pytest.mark.parametrize(("context", "nodes"), [(1, 1), (2, 1), (4, 2), (8, 4)])
+    def test_context_groups_lie_a_tensor_group_apart(self, context: int, nodes: int) -> None:
+        plan = Plan.of({**self.PLAN, "parallel.context": context})
+        assert fact(plan, "topology.context_nodes") == nodes
+
+    @pytest.mark.parametrize(("tensor", "expert", "nodes"), [(1, 8, 1), (1, 16, 2), (2, 8, 2), (4, 2, 1)])
+    def test_expert_groups_lie_an_expert_tensor_group_apart(self, tensor: int, expert: int, nodes: int) -> None:
+        plan = Plan.of({**self.PLAN, "parallel.expert": expert, "parallel.expert_tensor": tensor})
+        assert fact(plan, "topology.expert_nodes") == nodes
+
+    @pytest.mark.parametrize(
+        ("degrees", "parts"),
+        [
+            ({"parallel.sequence": True}, 4),
+            ({"parallel.sequence": False}, 1),
+            ({"parallel.sequence": True, "parallel.context": 2}, 16),
+            ({"parallel.sequence": False, "parallel.context": 2}, 4),
+        ],
+    )
+    def test_parts_of_a_sequence(self, degrees: dict[str, object], parts: int) -> None:
+        assert fact(Plan.of({**self.PLAN, **degrees}), "topology.sequence_parts") == parts  # type: ignore[dict-item]
+
+
+class TestGpuGenerations:
+    @pytest.mark.parametrize(("gpu", "before"), [("H100", True), ("A100", True), ("B200", False), ("GB200", False)])
+    def test_blackwell_needs_no_single_queue(self, gpu: str, before: bool) -> None:
+        assert fact(Plan.of({"cluster.gpu": gpu}), "cluster.before_blackwell") is before
+
+    @pytest.mark.parametrize("settings_", [{}, {"cluster.gpu": "MI300X"}])
+    def test_not_known_of_no_gpu_and_of_others(self, settings_: dict[str, str]) -> None:
+        assert isinstance(fact(Plan.of(settings_), "cluster.before_blackwell"), Unknown)
+
+
+class TestShardsOverTheNetwork:
+    PLAN: ClassVar = {
+        "framework": "fsdp",
+        "sharding.units": "wrapped",
+        "precision.compute": "bf16",
+        "model.name": "Qwen/Qwen2-72B",
+        "model.parameters": 72.7e9,
+        "data.sequence_length": 2048,
+        "batch.micro": 1,
+        "batch.accumulation": 8,
+        "checkpointing.activations": "full",
+        "parallel.world_size": 64,
+        "cluster.gpus_per_node": 8,
+        "cluster.nodes": 8,
+        "cluster.gpu": "A100-SXM-80GB",
+    }
+
+    def test_two_gathers_and_a_scatter_a_micro_batch(self) -> None:
+        plan = Plan.of(self.PLAN)
+        assert fact(plan, "communication.shard_micro_bytes") == pytest.approx(3 * 2 * 72.7e9 * 63 / 64, rel=0.01)
+        assert fact(plan, "communication.shard_step_bytes") == pytest.approx(8 * 3 * 2 * 72.7e9 * 63 / 64, rel=0.01)
+
+    def test_a_copy_in_each_node(self) -> None:
+        assert fact(Plan.of(self.PLAN), "memory.node_copy_bytes") == pytest.approx(2 * 72.7e9 / 8)
+        assert fact(Plan.of(self.PLAN), "memory.node_copy_fits") is True
+        assert fact(Plan.of({**self.PLAN, "cluster.gpu": "A10G"}), "memory.node_copy_fits") is False
+
+    def test_states_of_72b_do_not_fit_into_one_node(self) -> None:
+        assert fact(Plan.of(self.PLAN), "sharding.fits_in_node") is False  # 16 x 72.7e9 / 8 = 145 GB
+
+    def test_deepspeeds_smaller_group_is_a_second_copy_of_the_weights(self) -> None:
+        zero = {**self.PLAN, "framework": "deepspeed", "sharding.stage": 3}
+        before, after = Plan.of(zero), Plan.of({**zero, "sharding.group": 8})
+        extra = fact(after, "memory.states_bytes") - fact(before, "memory.states_bytes")  # type: ignore[operator]
+        assert extra == pytest.approx(2 * 72.7e9 / 8, rel=0.001)
+        sent = fact(after, "communication.shard_micro_bytes")
+        assert sent == pytest.approx(2 * 72.7e9 * (63 / 64 + 7 / 8 + 63 / 64), rel=0.01)
+
+
+class TestPrograms:
+    def plan(self, folder: Path, program: str) -> Plan:
+        (folder / "train.py").write_text(program + "\nloss.backward()\n", encoding="utf-8")
+        (plan,) = plans(folder, "srun --ntasks-per-node 4 python train.py\n", **{"cluster.gpus_per_node": 8})
+        return plan
+
+    @pytest.mark.parametrize(
+        ("arguments", "devices"), [("devices=4", 4), ("devices=-1", 8), ('devices="auto"', 8), ("", 8)]
+    )
+    def test_devices_of_lightnings_trainer(self, tmp_path: Path, arguments: str, devices: int) -> None:
+        plan = self.plan(tmp_path, f"import lightning as L\nL.Trainer({arguments}).fit(model)")
+        assert fact(plan, "launch.trainer_devices") == devices
+
+    def test_without_a_trainer_they_are_not_known(self, tmp_path: Path) -> None:
+        assert isinstance(fact(self.plan(tmp_path, "import torch.distributed"), "launch.trainer_devices"), Unknown)
+
+    @pytest.mark.parametrize(
+        ("written", "found"),
+        [('device_map="auto"', ["auto"]), ("device_map=None", [None]), ('device_map={"": 0}', ["?"]), ("", [])],
+    )
+    def test_device_maps(self, tmp_path: Path, written: str, found: list[object]) -> None:
+        program = (
+            "import torch.distributed\nfrom transformers import AutoModelForCausalLM\n"
+            f'model = AutoModelForCausalLM.from_pretrained("x/y", {written})'
+        )
+        plan = self.plan(tmp_path, program)
+        assert listed(plan, "code.loadings", "device_map") == [(each,) for each in found]
+
+    def test_variables_that_the_program_sets_for_itself(self, tmp_path: Path) -> None:
+        program = (
+            "import os\nimport torch.distributed\n"
+            'os.environ["NCCL_P2P_DISABLE"] = "1"\n'
+            'if debugging:\n    os.environ["CUDA_LAUNCH_BLOCKING"] = "1"'
+        )
+        found = listed(self.plan(tmp_path, program), "launch.environment", "name", "value")
+        assert ("NCCL_P2P_DISABLE", "1") in found
+        assert ("CUDA_LAUNCH_BLOCKING", "1") not in found
+
+    @pytest.mark.parametrize(("mode", "found"), [("True", ["blocks"]), ("False", []), ("args.debug", [])])
+    def test_anomaly_detection(self, tmp_path: Path, mode: str, found: list[str]) -> None:
+        program = f"import torch\nimport torch.distributed\ntorch.autograd.set_detect_anomaly({mode})"
+        plan = self.plan(tmp_path, program)
+        assert listed(plan, "launch.debugging", "effect") == [(each,) for each in found]

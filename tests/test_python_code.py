@@ -1,0 +1,212 @@
+"""What training code does with its ranks and gradients: the collections `code.*` of a program, traps included."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dtlint.frameworks import code
+from dtlint.frameworks.code.ranks import side_of
+from dtlint.languages.python import link, read_module
+from dtlint.languages.python.places import Budget, Place
+from dtlint.languages.python.tree import Guard
+from dtlint.source import Source
+
+DDP = """
+import os, torch, deepspeed, accelerate
+import torch.distributed as dist
+from contextlib import nullcontext
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+from torch.utils.data import DataLoader, DistributedSampler
+world = dist.get_world_size()
+model = DDP(Net().cuda())
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+"""
+
+
+def found(text: str, **others: str) -> dict[str, list[int]]:
+    """Lines, counted behind the common head, by collection."""
+    modules = {"train.py": read_module(Source("train.py", DDP + text))}
+    modules.update({f"{name}.py": read_module(Source(f"{name}.py", other)) for name, other in others.items()})
+    head = DDP.count("\n")
+    members = code.collections(link(modules))
+    return {name: [item.place.line - head for item in items] for name, items in members.items()}
+
+
+def accumulating(sync: str, step: str, loop: str = "enumerate(batches)") -> str:
+    return f"""
+accum = 4
+for i, x in {loop}:
+    with {sync}:
+        model(x).backward()
+    if {step}:
+        opt.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "side"),
+    [
+        ("dist.get_rank() == 0", "first"),
+        ("0 != dist.get_rank()", "others"),
+        ("int(os.environ['RANK']) == 0 and step % 10 == 0", "first"),
+        ("not (args.local_rank in (-1, 0))", "others"),
+        ("not dist.is_initialized() or dist.get_rank() == 0", "first"),
+        ("accelerator.is_main_process", "first"),
+        ("rank", "others"),
+        ("rank > 0", "others"),
+        ("local_rank == -1", ""),
+        ("rank >= 0", ""),
+        ("lora_rank == 0", ""),
+        ("step == 0", ""),
+        ("rank == 0 or args.save_all", ""),
+    ],
+)
+def test_which_ranks_a_condition_lets_pass(condition: str, side: str) -> None:
+    module = read_module(
+        Source("train.py", f"import os\nimport torch.distributed as dist\nif {condition}:\n    pass\n")
+    )
+    statement = module.top.node.body[-1] if isinstance(module.top.node, ast.Module) else None
+    assert isinstance(statement, ast.If)
+    place = Place(link({"train.py": module}), module, module.top, statement.test, budget=Budget())
+    opposite = {"first": "others", "others": "first"}
+    assert side_of(place, Guard(statement.test, True)) == side
+    assert not side or side_of(place, Guard(statement.test, False)) in ("", opposite[side])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if dist.get_rank() == 0:\n    dist.barrier()",
+        "if torch.distributed.get_rank() == 0:\n    torch.distributed.barrier()",
+        "rank = dist.get_rank()\nmaster = rank == 0\nif master:\n    print(1)\n    dist.all_reduce(x)",
+        "engine, _, _, _ = deepspeed.initialize(model=net)\nif dist.get_rank() == 0:\n    engine.save_checkpoint('a')",
+        "accelerator = accelerate.Accelerator()\nif accelerator.is_main_process:\n    accelerator.gather(x)",
+        "net = FSDP(Net())\nif dist.get_rank() == 0:\n    torch.save(net.state_dict(), 'a')",
+        "def main(rank):\n    if rank != 0:\n        return\n    dist.barrier()\nmain(dist.get_rank())",
+        "def save():\n    if dist.is_initialized():\n        dist.barrier()\nif dist.get_rank() == 0:\n    save()",
+    ],
+)
+def test_a_collective_that_some_ranks_miss(body: str) -> None:
+    assert len(found(body)["code.guarded_collectives"]) == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if dist.get_rank() == 0:\n    dist.send(x, 1)\nelse:\n    dist.recv(x, 0)",
+        "if dist.get_rank() == 0:\n    dist.broadcast(x, 0)\nelse:\n    dist.broadcast(y, 0)",
+        "if dist.get_rank() != 0:\n    dist.barrier()\nload()\nif dist.get_rank() == 0:\n    dist.barrier()",
+        "if dist.get_rank() < 4:\n    dist.barrier(group=half)",
+        "if world == 1 and dist.get_rank() == 0:\n    dist.barrier()",
+        "if dist.get_rank() == 0:\n    torch.save(model.state_dict(), 'a')",
+        "if step == 0:\n    dist.barrier()",
+        "rank = 8\nif rank == 0:\n    pass\nelse:\n    merge(rank)",
+        "def work():\n    dist.barrier()\nif dist.get_rank() == 0:\n    serve()\n    work()\nelse:\n    work()",
+    ],
+)
+def test_a_collective_that_all_ranks_reach(body: str) -> None:
+    assert "code.guarded_collectives" not in found(body)
+
+
+@pytest.mark.parametrize(
+    ("sync", "step", "loop"),
+    [
+        ("nullcontext() if i % accum == 0 else model.no_sync()", "(i + 1) % accum == 0", "enumerate(batches)"),
+        ("model.no_sync() if (i + 1) % accum == 0 else nullcontext()", "(i + 1) % accum == 0", "enumerate(batches)"),
+        ("model.no_sync() if i % args.accum else nullcontext()", "(i + 1) % args.accum == 0", "enumerate(batches)"),
+        ("nullcontext() if (i + 1) % accum == 0 else model.no_sync()", "i % accum == 0", "enumerate(batches, 1)"),
+    ],
+)
+def test_an_exchange_in_the_wrong_micro_batch(sync: str, step: str, loop: str) -> None:
+    assert found(accumulating(sync, step, loop))["code.wrong_microsteps"] == [4]
+
+
+@pytest.mark.parametrize(
+    ("sync", "step", "loop"),
+    [
+        ("nullcontext() if i % accum == accum - 1 else model.no_sync()", "(i + 1) % accum == 0", "enumerate(batches)"),
+        ("model.no_sync() if i % accum else nullcontext()", "i % accum == 0", "enumerate(batches, start=1)"),
+        ("nullcontext() if unclear(i) else model.no_sync()", "(i + 1) % accum == 0", "enumerate(batches)"),
+        ("model.no_sync() if (i + 1) % a else nullcontext()", "(i + 1) % b == 0", "enumerate(batches)"),
+    ],
+)
+def test_an_exchange_in_the_right_micro_batch_or_one_that_is_not_told(sync: str, step: str, loop: str) -> None:
+    assert "code.wrong_microsteps" not in found(accumulating(sync, step, loop))
+
+
+@given(st.integers(2, 12), st.integers(0, 11))
+def test_only_the_last_micro_batch_is_the_right_one(accumulation: int, synced: int) -> None:
+    text = f"""
+for i in range({accumulation}):
+    model.require_backward_grad_sync = i == {synced}
+    model(next(batches)).backward()
+opt.step()
+"""
+    wrong = synced < accumulation - 1
+    assert ("code.wrong_microsteps" in found(text)) is wrong
+
+
+@pytest.mark.parametrize(
+    ("loss", "wrong"),
+    [
+        ("loss = model(x) / world", True),
+        ("loss = model(x)\n    loss /= dist.get_world_size()", True),
+        ("n = count(x)\n    dist.all_reduce(n)\n    loss = model(x).sum() / n", True),
+        ("n = count(x)\n    dist.all_reduce(n)\n    loss = model(x).sum() * world / n", False),
+        ("n = count(x)\n    loss = model(x).sum() / n", False),
+        ("n = count(x)\n    dist.all_reduce(n, op=dist.ReduceOp.AVG)\n    loss = model(x).sum() / n", False),
+        ("loss = model(x) / 4\n    shown = loss.detach() / world", False),
+    ],
+)
+def test_a_loss_that_is_averaged_twice(loss: str, wrong: bool) -> None:
+    text = f"for x in batches:\n    {loss}\n    loss.backward()\n    opt.step()\n"
+    assert ("code.averaged_losses" in found(text)) is wrong
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("s = DistributedSampler(data)\nfor epoch in range(3):\n    model(s).backward()", False),
+        ("s = DistributedSampler(data)\nfor epoch in range(3):\n    s.set_epoch(epoch)\n    model(s).backward()", True),
+        ("s = DistributedSampler(test_data)\nfor epoch in range(3):\n    model(s).backward()", True),
+        ("s = DistributedSampler(data)\nfor batch in data:\n    model(s).backward()", True),
+        ("s = DistributedSampler(data)\na = accelerate.Accelerator()\nfor epoch in range(3):\n    a.backward(s)", True),
+    ],
+)
+def test_a_sampler_that_is_not_told_the_epoch(text: str, told: bool) -> None:
+    assert ("code.samplers" not in found(text)) is told
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("for x in b:\n    y = model(x)\n    with model.no_sync():\n        y.backward()\n", "code.idle_no_syncs"),
+        ("for x in b:\n    model(x).backward()\n    model.cpu()\n", "code.moved_models"),
+        ("for x in b:\n    model.module(x).backward()\n", "code.bypassed_models"),
+        ("for x in b:\n    y = model(x)\n    if y.isnan():\n        continue\n    y.backward()\n", "code.divergences"),
+        ("net = FSDP(Net())\ntorch.nn.utils.clip_grad_norm_(net.parameters(), 1)\n", "code.shard_clips"),
+        ("net = Net()\no = torch.optim.SGD(net.parameters())\nnet = FSDP(net)\n", "code.early_optimizers"),
+    ],
+)
+def test_other_mistakes_are_found(text: str, name: str) -> None:
+    assert name in found(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "for x in b:\n    with model.no_sync():\n        y = model(x)\n    y.backward()\n",
+        "for x in b:\n    model(x).backward()\nmodel.cpu()\n",
+        "for x in b:\n    model(x).backward()\n    model.module.log(x)\n",
+        "for x in b:\n    model(x).backward()\n    if dist.get_rank() != 0:\n        continue\n    print(x)\n",
+        "net = Net()\no = torch.optim.SGD(net.parameters())\nnet = FSDP(net, use_orig_params=True)\n",
+        "def f(net):\n    torch.nn.utils.clip_grad_norm_(net.parameters(), 1)\n",
+    ],
+)
+def test_what_is_right_is_left_alone(text: str) -> None:
+    assert found(text) == {}

@@ -1,0 +1,45 @@
+"""Where a program asks FSDP1 for the whole state of a model, and where that state is kept."""
+
+from __future__ import annotations
+
+import pytest
+
+from dtlint.frameworks.fsdp_saving import full_states
+from dtlint.languages.python import link, read_module
+from dtlint.source import Source
+from dtlint.value import Value
+
+IMPORTS = "from torch.distributed.fsdp import FullStateDictConfig, FullyShardedDataParallel as FSDP, StateDictType\n"
+
+
+def states(text: str) -> list[dict[str, object]]:
+    members = full_states(link({"train": read_module(Source("train.py", IMPORTS + text))}))
+    return [
+        {name: value.value for name, value in member.fields.items() if isinstance(value, Value)} for member in members
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "offloads", "rank0_only"),
+    [
+        ("FullStateDictConfig()", False, False),
+        ("FullStateDictConfig(offload_to_cpu=True, rank0_only=True)", True, True),
+        ("FullStateDictConfig(True)", True, False),
+        ("FSDP.set_state_dict_type(model, StateDictType.FULL_STATE_DICT)", False, False),
+        ("with FSDP.state_dict_type(model, StateDictType.FULL_STATE_DICT):\n    model.state_dict()", False, False),
+    ],
+)
+def test_a_full_state_stays_on_every_gpu_unless_it_is_said_otherwise(
+    text: str, offloads: bool, rank0_only: bool
+) -> None:
+    assert states(text) == [{"offloads": offloads, "rank0_only": rank0_only}]
+
+
+def test_a_config_that_is_passed_speaks_for_the_call() -> None:
+    text = "c = FullStateDictConfig(True, True)\nFSDP.set_state_dict_type(model, StateDictType.FULL_STATE_DICT, c)"
+    assert states(text) == [{"offloads": True, "rank0_only": True}]
+
+
+@pytest.mark.parametrize("text", ["FSDP.set_state_dict_type(model, StateDictType.SHARDED_STATE_DICT)", "FSDP(model)"])
+def test_nothing_is_listed_where_nothing_is_gathered(text: str) -> None:
+    assert states(text) == []
