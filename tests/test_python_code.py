@@ -105,6 +105,7 @@ def test_a_collective_that_some_ranks_miss(body: str) -> None:
         "if world == 1 and dist.get_rank() == 0:\n    dist.barrier()",
         "if dist.get_rank() == 0:\n    torch.save(model.state_dict(), 'a')",
         "if step == 0:\n    dist.barrier()",
+        "if dist.get_rank() == 0:\n    raise ValueError\ndist.barrier()",
         "rank = 8\nif rank == 0:\n    pass\nelse:\n    merge(rank)",
         "def work():\n    dist.barrier()\nif dist.get_rank() == 0:\n    serve()\n    work()\nelse:\n    work()",
     ],

@@ -192,10 +192,16 @@ def _is_answered(search: _Search, guarded: _Guarded, reached: _Reached) -> bool:
     """Whether the ranks that do not pass make a call that answers: in the other branch, or under the opposite
     condition.
     """
-    return any(
+    return _others_end(guarded) or any(
         _answers(search, guarded, reached, place_of(search.program, guarded.place.module, site))
         for site in _candidates(guarded)
     )
+
+
+def _others_end(guarded: _Guarded) -> bool:
+    """Whether the ranks that do not pass end the job with an exception: nobody waits for them for long."""
+    last = _branches(guarded)[1][-1:]
+    return any(isinstance(node, ast.Raise) for node in last)
 
 
 def _candidates(guarded: _Guarded) -> Iterator[Site]:
@@ -225,15 +231,16 @@ def _answers(search: _Search, guarded: _Guarded, reached: _Reached, other: Place
 
 def _leaves(guarded: _Guarded) -> bool:
     """Whether the branch of a guarded call ends the function, so that what follows is for the other ranks."""
-    branch = _branch(guarded)
-    return bool(branch) and isinstance(branch[-1], ast.Return | ast.Raise | ast.Continue | ast.Break)
+    last = _branches(guarded)[0][-1:]
+    return any(isinstance(node, ast.Return | ast.Raise | ast.Continue | ast.Break) for node in last)
 
 
-def _branch(guarded: _Guarded) -> list[ast.stmt]:
+def _branches(guarded: _Guarded) -> tuple[list[ast.stmt], list[ast.stmt]]:
+    """The branches of the condition around a call: that of the ranks that pass, and that of the others."""
     for node in ast.walk(guarded.place.scope.node):
         if isinstance(node, ast.If) and guarded.guard is not None and node.test is guarded.guard.test:
-            return node.body if guarded.guard.holds else node.orelse
-    return []
+            return (node.body, node.orelse) if guarded.guard.holds else (node.orelse, node.body)
+    return [], []
 
 
 def _follows(other: Place, guarded: _Guarded) -> bool:
