@@ -57,6 +57,18 @@ def test_placeholders_and_open_heredocs_are_no_refusals() -> None:
     assert [problem.message for problem in script.problems] == ["the heredoc EOF is never closed"]
 
 
+def test_a_placeholder_may_hold_parentheses() -> None:
+    script = read("torchrun --nproc_per_node <number of GPUs (8)> x.py\n")
+    assert launches(script) == ["torchrun --nproc_per_node ? x.py"]
+    assert refusals(script) == []
+
+
+def test_a_template_is_not_refused_for_what_is_to_be_filled_in() -> None:
+    script = read("torchrun --nproc_per_node {{ gpus }} x.py\nif {% if many %} then {{ a) }}\n")
+    assert launches(script)[0].startswith("torchrun --nproc_per_node")
+    assert refusals(script) == []
+
+
 def test_a_backslash_at_the_end_of_a_file_is_nothing_and_in_a_command_text_itself() -> None:
     assert launches(read("torchrun x.py \\")) == ["torchrun x.py"]
     assert launches(read("torchrun x.py\\")) == ["torchrun x.py"]

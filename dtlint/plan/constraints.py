@@ -63,7 +63,10 @@ def _heads(plan: Plan) -> str | None:
 def _layers(plan: Plan) -> str | None:
     layers, stages = plan.integer("model.layers"), plan.integer("parallel.pipeline") or 1
     chunks = stages * (plan.integer("parallel.virtual_pipeline") or 1)
-    if layers is None or stages == 1 or plan.stated("parallel.stage_layers") is not None or layers % chunks == 0:
+    by_weight = plan.word("framework") in ("deepspeed", "megatron-deepspeed", "gpt-neox")
+    if layers is None or stages == 1 or by_weight or layers % chunks == 0:
+        return None
+    if plan.setting("parallel.stage_layers") is not None:
         return None
     return f"{layers} layers do not divide into {chunks} pipeline chunks"
 

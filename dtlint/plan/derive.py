@@ -176,6 +176,8 @@ def _world_size(plan: Plan) -> Value | None:
 
 @_rule("cluster.gpu_memory_gib")
 def _gpu_memory(plan: Plan) -> Value | None:
+    if isinstance(plan.setting("cluster.gpu_memory_gib"), Unknown):
+        return None
     found = _gpu(plan)
     return derived(found.memory_gib, "cluster.gpu") if found is not None and found.memory_gib else None
 

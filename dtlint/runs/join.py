@@ -19,7 +19,7 @@ from dtlint.runs.hand_over import hand_over
 from dtlint.runs.launches import Found, find_launch, rendezvous_key
 from dtlint.runs.lost import lost_words
 from dtlint.runs.model import FileProblem, Launch, Options, Run, RunSet
-from dtlint.runs.roles import role_of
+from dtlint.runs.roles import role_of, role_of_program
 from dtlint.runs.settle import settle
 from dtlint.runs.tree import Tree
 from dtlint.source import Problem, Source, Unreadable
@@ -297,7 +297,8 @@ class Joiner:
 
     def _alone(self, parts: Sequence[tuple[Source, Reading]]) -> Run:
         sources = tuple(dict.fromkeys(source for source, _ in parts))
-        return self._run(None, None, tuple(reading for _, reading in parts), sources, ())
+        run = self._run(None, None, tuple(reading for _, reading in parts), sources, ())
+        return run._replace(role=role_of_program(sources[0].path, "")) if sources[0].path.endswith(".py") else run
 
     def _run(
         self,

@@ -37,14 +37,20 @@ TRAINING = r"\bbackward\b|\boptim\.|\boptimizer\b|Optimizer|Trainer|\.fit\(|trai
 """What a Python program that trains has at least one of, be it in what it calls of another module."""
 
 
+def role_of_program(path: str, text: str) -> str:
+    """The same by a program's path and text alone."""
+    if text and not re.search(TRAINING, text):
+        return "other"
+    name = PurePosixPath(path).name.removesuffix(".py").lower()
+    words = name.replace("-", "_").replace(".", "_").split("_")
+    return "train" if "train" in name or PROGRAMS.isdisjoint(words) else "other"
+
+
 def role_of(program: Sequence[Word], text: str = "") -> str:
     """ "train", or "other" for a program whose name, arguments or text say that it does something else."""
     if not program:
         return "train"
-    if text and not re.search(TRAINING, text):
-        return "other"
-    name = PurePosixPath(program[0].shown).name.removesuffix(".py").lower()
-    if "train" not in name and not PROGRAMS.isdisjoint(name.replace("-", "_").replace(".", "_").split("_")):
+    if role_of_program(program[0].shown, text) == "other":
         return "other"
     words = [word.text for word in program[1:]]
     only_evaluates = any(flag in FLAGS for flag in words) or any(

@@ -106,11 +106,10 @@ def _guarded_calls(program: Program, module: Module) -> Iterator[_Guarded]:
 
 def _one_sided(place: Place, sides: dict[tuple[int, bool], Side]) -> tuple[Guard | None, Side]:
     for guard in reversed(place.guards):
-        if guard.test is None or not _RANK_TEXT.search(place.module.text(guard.test, 200)):
-            continue
         key = id(guard.test), guard.holds
         if key not in sides:
-            sides[key] = side_of(place, guard)
+            told = guard.test is not None and _RANK_TEXT.search(place.module.text(guard.test, 200))
+            sides[key] = side_of(place, guard) if told else ""
         if sides[key]:
             return guard, sides[key]
     return None, ""

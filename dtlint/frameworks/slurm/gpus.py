@@ -8,7 +8,10 @@ from dtlint.frameworks import Claim
 from dtlint.frameworks.options import Option, Split, integer, literal_place, whole
 from dtlint.languages.traced import Word, setting_of
 from dtlint.record import NamedTuple
-from dtlint.value import Origin, Setting, Unknown
+from dtlint.value import Origin, Setting, Unknown, Value
+
+SEVERAL_SIZES = {"a100": "an A100 has 40 or 80 GB", "v100": "a V100 has 16 or 32 GB"}
+"""Short names that clusters give to cards of more than one memory size."""
 
 _GPU = r"(?:gres[/:])?gpu(?![\w-])"
 
@@ -30,7 +33,7 @@ def gpu_claims(split: Split) -> tuple[Claim, ...]:
         claims.append(Claim("cluster.gpus_per_node", count, "--" + requests[-1].option.name))
     named = next((found for request in requests if (found := _gpu_type(request)) is not None), None)
     named = named or _constraint(split)
-    return (*claims, named) if named else tuple(claims)
+    return (*claims, named, *_open_memory(named)) if named else tuple(claims)
 
 
 def _requests(split: Split) -> list[_Request]:
@@ -124,6 +127,15 @@ def _constraint(split: Split) -> Claim | None:
         claim = _known(option.value.part(*feature.span()), "--constraint")
         found.extend([claim] if claim else [])
     return found[0] if len(found) == 1 else None
+
+
+def _open_memory(named: Claim) -> tuple[Claim, ...]:
+    """That the memory is not known where the name as written leaves it open."""
+    assert isinstance(named.value, Value)
+    span = named.value.origin.span
+    reason = SEVERAL_SIZES.get(span.text.lower(), "") if span is not None else ""
+    unknown = Unknown(reason, "--set cluster.gpu_memory_gib=N", named.value.origin)
+    return (Claim("cluster.gpu_memory_gib", unknown, named.name),) if reason else ()
 
 
 def _known(word: Word, name: str) -> Claim | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from dtlint.languages.shell.directives import read_directives
+from dtlint.languages.shell.placeholders import without_template_faults
 from dtlint.languages.shell.reader import read_tree
 from dtlint.languages.shell.state import Given
 from dtlint.languages.shell.worlds import follow
@@ -34,7 +35,8 @@ def read_script(
     script writes it; `cluster` gives settings of the cluster that variables such as `$SLURM_NNODES` stand for. Never
     raises.
     """
-    tree, problems, lost = read_tree(source)
+    tree, found, lost = read_tree(source)
+    problems = without_template_faults(found)
     directives = read_directives(source)
     given = Given(environment, arguments, read_file, cluster)
     try:

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from dtlint.languages.shell.cursor import Cursor
+from dtlint.source import Problem
 
-PLACEHOLDER = r"<[A-Za-z_](?:[^<>\n|&;$`\"'(){}]*[^<>\n|&;$`\"'(){}\s])?>(?=[\s\"'/.;,:_-]|$)"
+PLACEHOLDER = (
+    r"<[A-Za-z_](?:(?:[^<>\n|&;$`\"'(){}]|\([^<>()\n]*\))*(?:[^<>\n|&;$`\"'(){}\s]|\([^<>()\n]*\)))?>"
+    r"(?=[\s\"'/.;,:_-]|$)"
+)
 REDIRECTED_DESCRIPTOR = r"\s\d>$"
+
+
+def without_template_faults(problems: Sequence[Problem]) -> tuple[Problem, ...]:
+    """The problems of a script; of a template, which bash refuses until it is filled in, those that are not fatal."""
+    lines = (each.span.source.line_text(each.span.line) for each in problems if each.fatal)
+    if not any("{{" in line or re.search(PLACEHOLDER, line) for line in lines):
+        return tuple(problems)
+    return tuple(problem for problem in problems if not problem.fatal)
 
 
 def placeholder_end(cursor: Cursor) -> int:
