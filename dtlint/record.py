@@ -64,6 +64,8 @@ else:
                 raise ValueError(f"{type(self).__name__} has no fields {', '.join(changes)}")
             return made
 
+        __replace__ = _replace
+
         def _asdict(self):
             return dict(zip(self._fields, self, strict=True))
 
