@@ -123,6 +123,15 @@ class TestBut:
         assert changed.value("batch.global") == 64
 
 
+class TestPipelineStages:
+    def test_megatron_divides_its_layers_over_the_stages(self):
+        assert isinstance(plan().but({"parallel.pipeline": 4, "model.layers": 30}), Infeasible)
+
+    def test_deepspeed_splits_them_by_weight(self):
+        split = plan(framework="megatron-deepspeed").but({"parallel.pipeline": 4, "model.layers": 30})
+        assert isinstance(split, Plan)
+
+
 class TestVocabulary:
     def test_every_setting_says_what_it_means(self):
         assert all(term.meaning for term in vocabulary().values())

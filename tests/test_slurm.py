@@ -13,7 +13,7 @@ from dtlint.frameworks.slurm import read_directives, read_srun, spell
 from dtlint.frameworks.slurm.grammar import GRAMMAR
 from dtlint.languages.traced import Word
 from dtlint.source import Source
-from dtlint.value import Plain
+from dtlint.value import Plain, Unknown
 
 
 def directives(*lines: str) -> dict[str, Plain]:
@@ -100,6 +100,13 @@ def test_the_gpu_type_where_the_catalog_knows_it(line: str) -> None:
 @pytest.mark.parametrize("line", ["--gres=gpu:purple:8", "--constraint=a100|h100", "--constraint=skylake"])
 def test_no_gpu_type_is_guessed(line: str) -> None:
     assert "cluster.gpu" not in directives(line)
+
+
+def test_a_name_of_cards_with_several_memories_leaves_the_memory_unknown() -> None:
+    memory = read_directives(directive_words("--gres=gpu:a100:8")).claims[-1]
+    assert memory.setting == "cluster.gpu_memory_gib"
+    assert isinstance(memory.value, Unknown)
+    assert "40 or 80 GB" in memory.value.reason
 
 
 def test_ntasks_wins_over_ntasks_per_node() -> None:
