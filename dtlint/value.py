@@ -12,6 +12,9 @@ Plain: TypeAlias = Union[bool, int, float, str, tuple["Plain", ...], None]  # no
 
 Kind = Literal["written", "given", "default", "derived", "assumed"]
 
+_TRUE = frozenset(("true", "t", "yes", "y", "on", "1"))
+_FALSE = frozenset(("false", "f", "no", "n", "off", "0"))
+
 
 class Step(NamedTuple):
     """One place on the way from where a value is used to where it was written, with a label of a few words."""
@@ -97,3 +100,9 @@ def derived(value: Plain, *settings: str, note: str = "") -> Value:
 def assumed(value: Plain, why: str, how: str = "", span: Span | None = None, chain: tuple[Step, ...] = ()) -> Value:
     """A value taken for lack of a better one; `how` tells how to set it."""
     return Value(value, Origin("assumed", span, chain, why, how))
+
+
+def truth(text: str) -> bool | None:
+    """What Python programs take a word for, in any letters (`True`, `on`, `0`); None for any other word."""
+    lowered = text.lower()
+    return True if lowered in _TRUE else False if lowered in _FALSE else None

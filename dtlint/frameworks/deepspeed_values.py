@@ -7,11 +7,9 @@ import re
 
 from dtlint.frameworks import AUTO
 from dtlint.languages.json_tree import Node, setting
-from dtlint.value import Origin, Setting, Unknown, Value
+from dtlint.value import Origin, Setting, Unknown, Value, truth
 
 _WHOLE = r"[+-]?[0-9]{1,18}"
-_TRUE = frozenset({"true", "t", "yes", "y", "on", "1"})
-_FALSE = frozenset({"false", "f", "no", "n", "off", "0"})
 
 
 def is_auto(node: Node) -> bool:
@@ -47,10 +45,8 @@ def flag(node: Node) -> Setting:
         return auto(node)
     if node.kind == "bool":
         return setting(node)
-    text = str(node.value).lower() if node.kind in ("string", "number") else ""
-    if text in _TRUE or text in _FALSE:
-        return setting(node, text in _TRUE)
-    return _other(node, "true or false")
+    value = truth(str(node.value)) if node.kind in ("string", "number") else None
+    return setting(node, value) if value is not None else _other(node, "true or false")
 
 
 def word(node: Node) -> Setting:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from dtlint.frameworks.options import Option, canonical, is_hidden, known_head, not_a, why_open
 from dtlint.languages.traced import Word, setting_of
 from dtlint.record import NamedTuple
-from dtlint.value import Setting, Unknown, Value
-
-_TRUE = frozenset({"true", "t", "yes", "y", "1", "on"})
-_FALSE = frozenset({"false", "f", "no", "n", "0", "off"})
+from dtlint.value import Setting, Unknown, Value, truth
 
 
 class Flags(NamedTuple):
@@ -40,23 +37,50 @@ class Flags(NamedTuple):
         return bool(found.value) if isinstance(found, Value) else None
 
 
+class Split(NamedTuple):
+    """The last flag of each name, those that a later one of the name overrides, words that belong to none, and why
+    flags may be hidden from us ("" if they can't be).
+    """
+
+    flags: Mapping[str, Option]
+    repeated: tuple[Option, ...]
+    positional: tuple[Word, ...]
+    open: str
+
+
 def read_flags(words: Sequence[Word], switches: Collection[str] = ()) -> Flags:
     """Split a list of arguments at the words that begin with `--`; what follows a flag are its values.
 
     An unquoted unknown word may be any number of words: the first one behind a flag is its value, unless the flag is
     one of `switches`, which need none; elsewhere it hides flags.
     """
+
+    def most_values(name: str, after: Sequence[Word]) -> int:
+        first = 0 if name in switches else 1
+        return next((index for index, word in enumerate(after) if word.many and index >= first), len(after))
+
+    split = split_flags(words, most_values)
+    return Flags(split.flags, split.positional, split.open)
+
+
+def split_flags(words: Sequence[Word], most_values: Callable[[str, Sequence[Word]], int]) -> Split:
+    """Split as argparse does: a word that begins with `--` is a flag, its values follow. `most_values` tells of a
+    canonical name and of the words up to the next flag how many of them are its values.
+    """
     flags: dict[str, Option] = {}
+    repeated: list[Option] = []
     positional: list[Word] = []
     hidden = ""
     for group in _groups(words):
-        option, extra = _option(group, switches)
+        option, extra = _option(group, most_values)
         positional.extend(extra)
         hidden = hidden or next((why_open(word) for word in extra if word.many or is_hidden(word)), "")
-        if option is not None:
-            flags.pop(option.name, None)
-            flags[option.name] = option
-    return Flags(flags, tuple(positional), hidden)
+        if option is None:
+            continue
+        if option.name in flags:
+            repeated.append(flags.pop(option.name))
+        flags[option.name] = option
+    return Split(flags, tuple(repeated), tuple(positional), hidden)
 
 
 def names_of(words: Sequence[Word]) -> Iterator[str]:
@@ -72,8 +96,8 @@ def switch(option: Option) -> Setting:
     setting = setting_of(word)
     if isinstance(setting, Unknown):
         return setting
-    text = (word.text or "").lower()
-    return setting_of(word, text in _TRUE) if text in _TRUE or text in _FALSE else not_a(word, "true or false")
+    value = truth(word.text or "")
+    return setting_of(word, value) if value is not None else not_a(word, "true or false")
 
 
 def _groups(words: Sequence[Word]) -> list[list[Word]]:
@@ -91,7 +115,9 @@ def _is_flag(word: Word) -> bool:
     return known_head(word).startswith("--") and not is_hidden(word)
 
 
-def _option(group: Sequence[Word], switches: Collection[str]) -> tuple[Option | None, Sequence[Word]]:
+def _option(
+    group: Sequence[Word], most_values: Callable[[str, Sequence[Word]], int]
+) -> tuple[Option | None, Sequence[Word]]:
     """The flag of a group, and the words that are not its values."""
     if not group or not _is_flag(group[0]):
         return None, group
@@ -99,6 +125,5 @@ def _option(group: Sequence[Word], switches: Collection[str]) -> tuple[Option | 
     name, equals, _ = known_head(flag).partition("=")
     if equals:
         return Option(canonical(name), flag, (flag.part(len(name) + 1),)), after
-    first = 0 if canonical(name) in switches else 1
-    limit = next((index for index, word in enumerate(after) if word.many and index >= first), len(after))
+    limit = most_values(canonical(name), after)
     return Option(canonical(name), flag, tuple(after[:limit])), after[limit:]

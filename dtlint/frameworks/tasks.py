@@ -8,9 +8,6 @@ from collections.abc import Sequence
 from dtlint.frameworks.interpreter import program_name, python_program
 from dtlint.languages.traced import Word
 
-MOST_LAYERS = 8
-"""Wrappers around a program that are looked through."""
-
 _LAUNCHER_MODULES = ("torch.distributed.", "accelerate.", "deepspeed.launcher")
 _LAUNCHER = r"torchrun|torch\.distributed|\bdeepspeed\b|\baccelerate\b|\bswift\b|\bmegatron\b|\bcomposer\b"
 _PYTHON = r"\bpython[\d.]*\s"
@@ -21,25 +18,15 @@ def are_processes(words: Sequence[Word]) -> bool:
 
     The text of a `bash -c` is judged by the names in it.
     """
-    inside = _unwrapped(words)
+    from dtlint.frameworks.wrappers import unwrap_all
+
+    _, inside = unwrap_all(words)
     if not inside:
         return False
     if program_name(inside[0]) in ("bash", "sh"):
         return _is_program_text(inside[-1].shown) if len(inside) > 2 else False
     program = python_program(inside)
     return program is not None and bool(program.words) and not program.words[0].shown.startswith(_LAUNCHER_MODULES)
-
-
-def _unwrapped(words: Sequence[Word]) -> tuple[Word, ...]:
-    from dtlint.frameworks.wrappers import unwrap
-
-    inside = tuple(words)
-    for _ in range(MOST_LAYERS):
-        _, rest = unwrap(inside)
-        if len(rest) == len(inside):
-            break
-        inside = rest
-    return inside
 
 
 def _is_program_text(text: str) -> bool:

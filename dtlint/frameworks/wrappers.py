@@ -10,6 +10,9 @@ from dtlint.frameworks.options import Grammar, split_options
 from dtlint.languages.traced import Word
 from dtlint.record import NamedTuple
 
+MOST_LAYERS = 8
+"""Wrappers around one command that are looked through."""
+
 
 class Options(NamedTuple):
     """The options of a wrapper as lists of words: long ones with a value, long ones without, letters, and the long ones
@@ -168,6 +171,20 @@ def unwrap(words: Sequence[Word]) -> tuple[Reading | None, tuple[Word, ...]]:
         if inside is not None:
             return _assigned(inside)
     return _assigned(tuple(words))
+
+
+def unwrap_all(words: Sequence[Word]) -> tuple[list[Reading], tuple[Word, ...]]:
+    """Take all wrappers off a command: what they claim, innermost first, and the command inside."""
+    readings: list[Reading] = []
+    inside = tuple(words)
+    for _ in range(MOST_LAYERS):
+        reading, rest = unwrap(inside)
+        if len(rest) == len(inside):
+            break
+        inside = rest
+        if reading is not None:
+            readings.insert(0, reading)
+    return readings, inside
 
 
 def _managed(words: Sequence[Word]) -> Reading | None:

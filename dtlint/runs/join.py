@@ -298,7 +298,7 @@ class Joiner:
     def _alone(self, parts: Sequence[tuple[Source, Reading]]) -> Run:
         sources = tuple(dict.fromkeys(source for source, _ in parts))
         run = self._run(None, None, tuple(reading for _, reading in parts), sources, ())
-        return run._replace(role=role_of_program(sources[0].path, "")) if sources[0].path.endswith(".py") else run
+        return run._replace(role=role_of_program(sources[0].path)) if sources[0].path.endswith(".py") else run
 
     def _run(
         self,

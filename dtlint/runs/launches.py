@@ -26,7 +26,7 @@ LAUNCHER_MODULES = frozenset(
         "deepspeed.launcher.runner",
     )
 )  # fmt: skip
-MOST_LAYERS = 8
+_WORDS_BEFORE_ACCELERATE = 8
 MANAGERS = ("srun", "mpirun")
 ReadFile = Callable[[str], Source | None]
 _NODE_RANK = ("--node-rank", "--machine-rank")
@@ -47,8 +47,11 @@ class Found(NamedTuple):
 
 def find_launch(command: Command, read_file: ReadFile) -> Found | None:
     """The launch that a command is, or None for a command that starts no training."""
-    outer = [reading for wrapper in command.wrapper for reading in _unwrap(wrapper.argv, ())[0]]
-    readings, words = _unwrap(command.argv, outer)
+    from dtlint.frameworks.wrappers import unwrap_all
+
+    outer = [reading for wrapper in command.wrapper for reading in unwrap_all(wrapper.argv)[0]]
+    inner, words = unwrap_all(command.argv)
+    readings = [*inner, *outer]
     words = _handed_on(words, any(reading.layer in MANAGERS for reading in readings))
     if not words:
         return None
@@ -75,21 +78,6 @@ def _names_rank(words: Sequence[str], index: int) -> bool:
     before = words[index - 1] if index else ""
     flag = words[index].partition("=")[0]
     return any(name.replace("_", "-") in _NODE_RANK for name in (flag, before))
-
-
-def _unwrap(words: tuple[Word, ...], outer: Sequence[Reading]) -> tuple[list[Reading], tuple[Word, ...]]:
-    """Strip srun, mpirun, env, nohup ... off the words; their readings come innermost first."""
-    from dtlint.frameworks.wrappers import unwrap
-
-    readings = list(outer)
-    for _ in range(MOST_LAYERS):
-        reading, rest = unwrap(words)
-        if len(rest) == len(words):
-            break
-        words = rest
-        if reading is not None:
-            readings.insert(0, reading)
-    return readings, words
 
 
 def _handed_on(words: tuple[Word, ...], managed: bool) -> tuple[Word, ...]:
@@ -126,7 +114,7 @@ def _launcher_reading(words: tuple[Word, ...], env: Mapping[str, Word], read_fil
 
     if llama_factory.recognise(words):
         return llama_factory.read_launch(words, env)
-    if not any("accelerate" in word.shown for word in words[:MOST_LAYERS]):
+    if not any("accelerate" in word.shown for word in words[:_WORDS_BEFORE_ACCELERATE]):
         return None
     from dtlint.frameworks import accelerate_launcher
 

@@ -37,8 +37,8 @@ TRAINING = r"\bbackward\b|\boptim\.|\boptimizer\b|Optimizer|Trainer|\.fit\(|trai
 """What a Python program that trains has at least one of, be it in what it calls of another module."""
 
 
-def role_of_program(path: str, text: str) -> str:
-    """The same by a program's path and text alone."""
+def role_of_program(path: str, text: str = "") -> str:
+    """ "train", or "other" for a program whose name or text says that it does something else."""
     if text and not re.search(TRAINING, text):
         return "other"
     name = PurePosixPath(path).name.removesuffix(".py").lower()
@@ -47,7 +47,7 @@ def role_of_program(path: str, text: str) -> str:
 
 
 def role_of(program: Sequence[Word], text: str = "") -> str:
-    """ "train", or "other" for a program whose name, arguments or text say that it does something else."""
+    """The same by a program's arguments too."""
     if not program:
         return "train"
     if role_of_program(program[0].shown, text) == "other":

@@ -53,11 +53,6 @@ def kinds(place: Place) -> frozenset[str]:
     return frozenset(maker.kind for maker in makers(place)) or frozenset((UNKNOWN,))
 
 
-def is_certainly(place: Place, kind: str) -> bool:
-    """Whether the object at `place` is of one kind on every way that leads there."""
-    return kinds(place) == {kind}
-
-
 def makers(place: Place, path: tuple[int, ...] = ()) -> Iterator[Maker]:
     """The calls that can make the object at `place`; names, helper functions and parameters are followed."""
     if place.depth > _MAX_DEPTH or not place.budget.spend():

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from dtlint.frameworks.flag_list import split_flags
 from dtlint.frameworks.megatron.known import known_flag
 from dtlint.frameworks.megatron.meanings import MEANINGS
-from dtlint.frameworks.options import Option, canonical, is_hidden, known_head, whole, why_open
+from dtlint.frameworks.options import Option, whole
 from dtlint.languages.traced import Word
 from dtlint.record import NamedTuple
 
@@ -59,48 +60,9 @@ def switched(option: Option) -> bool | None:
 
 
 def read_flags(words: Sequence[Word]) -> Given:
-    """Split a list of arguments as argparse does: a word that begins with `--` is a flag, its values follow."""
-    flags: dict[str, Option] = {}
-    repeated: list[Option] = []
-    positional: list[Word] = []
-    hidden = ""
-    for group in _groups(words):
-        option, extra = _option(group)
-        positional.extend(extra)
-        hidden = hidden or next((why_open(word) for word in extra if word.many or is_hidden(word)), "")
-        if option is None:
-            continue
-        if option.name in flags:
-            repeated.append(flags.pop(option.name))
-        flags[option.name] = option
-    return Given(flags, tuple(repeated), tuple(positional), hidden)
-
-
-def _groups(words: Sequence[Word]) -> list[list[Word]]:
-    """Each flag with the words up to the next; the words before the first flag come first."""
-    groups: list[list[Word]] = [[]]
-    for word in words:
-        if _is_flag(word):
-            groups.append([word])
-        else:
-            groups[-1].append(word)
-    return groups
-
-
-def _option(group: Sequence[Word]) -> tuple[Option | None, Sequence[Word]]:
-    """The flag of a group, and the words that are not its values."""
-    if not group or not _is_flag(group[0]):
-        return None, group
-    flag, after = group[0], group[1:]
-    name, equals, _ = known_head(flag).partition("=")
-    if equals:
-        return Option(canonical(name), flag, (flag.part(len(name) + 1),)), after
-    limit = _most_values(canonical(name), after)
-    return Option(canonical(name), flag, tuple(after[:limit])), after[limit:]
-
-
-def _is_flag(word: Word) -> bool:
-    return known_head(word).startswith("--") and not is_hidden(word)
+    """The flags of a list of arguments, each with as many values as Megatron's parser gives it."""
+    split = split_flags(words, _most_values)
+    return Given(split.flags, split.repeated, split.positional, split.open)
 
 
 def _most_values(name: str, after: Sequence[Word]) -> int:

@@ -12,11 +12,9 @@ from dtlint.languages.python.places import Budget, Place
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.tree import Argument, Module, Scope
 from dtlint.languages.traced import Word, setting_of
-from dtlint.value import Origin, Setting, Unknown, Value
+from dtlint.value import Origin, Setting, Unknown, Value, truth
 
 _DATACLASS = ("dataclasses.dataclass", "dataclass")
-_TRUE_WORDS = ("true", "1", "yes", "y", "t", "on")
-_FALSE_WORDS = ("false", "0", "no", "n", "f", "off")
 
 
 def with_arguments(module: Module) -> Module:
@@ -141,10 +139,8 @@ def _typed(word: Word, argument: Argument) -> Setting:
     sample = argument.default.value if isinstance(argument.default, Value) else None
     kind = argument.kind or type(sample).__name__
     if "bool" in kind or argument.action == "flag":
-        lowered = text.lower()
-        return (
-            setting_of(word, lowered in _TRUE_WORDS) if lowered in (*_TRUE_WORDS, *_FALSE_WORDS) else setting_of(word)
-        )
+        value = truth(text)
+        return setting_of(word) if value is None else setting_of(word, value)
     try:
         if "float" in kind:
             return setting_of(word, float(text))
