@@ -1,0 +1,73 @@
+"""What a question to a framework's own parser is, and how its answers are kept as test data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+ANSWERS = Path(__file__).parents[2] / "tests" / "data" / "oracles"
+"""One file per framework: what it was asked and what it said."""
+
+VALID = "valid"
+"""The kind of the questions that the framework is expected to accept."""
+
+Plain = bool | int | float | str | None
+
+
+class Question(NamedTuple):
+    """Files as a user would have them.
+
+    `kind` is `valid`, or the mistake that was made in them on purpose, by the name of dtlint's rule about it where
+    there is one. `files` maps a path to its text; `settings` is what dtlint has to be told beside them (`--set`), such
+    as the number of ranks and the version.
+    """
+
+    name: str
+    kind: str
+    files: Mapping[str, str]
+    settings: Mapping[str, Plain]
+
+
+class Answer(NamedTuple):
+    """`refused` is the first line of the framework's error, None where it accepts.
+
+    `derived` are the values that it settles on, by the names of dtlint's vocabulary; {} where it refuses.
+    """
+
+    refused: str | None
+    derived: Mapping[str, Plain]
+
+
+class Oracle(Protocol):
+    """A module of this package: questions and how to ask them.
+
+    `PACKAGES` are the distributions whose versions are kept with the answers. `EXPLAINED` maps the name of a question
+    to why dtlint rightly says something else than the framework.
+    """
+
+    PACKAGES: tuple[str, ...]
+    EXPLAINED: Mapping[str, str]
+
+    def questions(self) -> list[Question]:
+        """The same list at each call."""
+
+    def ask(self, question: Question) -> Answer:
+        """What the framework says."""
+
+
+def keep(
+    name: str, versions: Mapping[str, str], rows: list[tuple[Question, Answer]], explained: Mapping[str, str]
+) -> Path:
+    """Write what was asked and answered, a line each, so that a change of answers is a readable diff."""
+    head = json.dumps({"versions": dict(sorted(versions.items()))})
+    lines = [head, *(json.dumps(_row(question, answer, explained)) for question, answer in rows)]
+    path = ANSWERS / f"{name}.jsonl"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def _row(question: Question, answer: Answer, explained: Mapping[str, str]) -> dict[str, object]:
+    why = {"explained": explained[question.name]} if question.name in explained else {}
+    return {**question._asdict(), **answer._asdict(), **why}
