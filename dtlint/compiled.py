@@ -21,6 +21,7 @@ BUILDERS: Mapping[str, str] = {
     "gpus": "dtlint.catalog.build:gpus",
     "instances": "dtlint.catalog.build:instances",
     "models": "dtlint.catalog.build:models",
+    "model-configs": "dtlint.catalog.build:model_configs",
     "framework-defaults": "dtlint.catalog.build:framework_defaults",
     "deepspeed-keys": "dtlint.catalog.build:deepspeed_keys",
     "vocabulary": "dtlint.plan.vocabulary:read_file",

@@ -262,7 +262,7 @@ bf16: true
         assert looks_like_arguments(document)
         assert (reading.frontend, reading.framework) == ("llama-factory", "deepspeed")
         assert (found["batch.micro"], found["precision.compute"], found["data.sequence_length"]) == (4, "bf16", 1024)
-        assert [(file.role, file.path.text) for file in reading.files] == [("deepspeed", "ds.json")]
+        assert {(file.role, file.path.text) for file in reading.files} == {("deepspeed", "ds.json"), ("model", "gpt2")}
 
     def test_a_claim_stands_where_its_entry_does(self) -> None:
         reading = read_file(read_yaml(Source("sft.yaml", self.RECIPE)))

@@ -6,6 +6,7 @@ import csv
 from pathlib import Path
 
 from dtlint.catalog import frameworks, hardware
+from dtlint.catalog import model_configs as configs
 from dtlint.catalog import models as model_lookup
 from dtlint.catalog.names import normalized
 
@@ -42,6 +43,11 @@ def models() -> object:
     rows = _rows(model_lookup.MODEL_FILES[0])
     names = {alias: index for index, row in enumerate(rows) for alias in _names(row)}
     return [names, [_model(row) for row in rows]]
+
+
+def model_configs() -> object:
+    """model_configs.yaml as it stands."""
+    return _yaml(configs.MODEL_CONFIG_FILES[0])
 
 
 def framework_defaults() -> object:

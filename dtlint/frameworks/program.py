@@ -19,7 +19,9 @@ FILE_FLAGS = {
 MODEL_FLAGS = frozenset(
     ("--model_name_or_path", "--model", "--model_name", "--model_id", "--base_model", "--pretrained_model_name_or_path")
 )
-"""Flags that name the model; they count only where the catalog knows the name."""
+"""Flags that name the model: a folder with its config.json, or a name that the catalog knows."""
+CONFIG_FLAG = "--config_name"
+"""The flag that names the model's config apart from its weights."""
 
 
 def read(words: Sequence[Word]) -> Reading:
@@ -27,8 +29,16 @@ def read(words: Sequence[Word]) -> Reading:
     script = [NamedFile("script", words[0])] if words and words[0].text else []
     named = list(_valued(words[1:]))
     files = [NamedFile(FILE_FLAGS[flag], value) for flag, value in named if flag in FILE_FLAGS and _is_path(value)]
-    models = [claim for flag, value in named if flag in MODEL_FLAGS and (claim := _model(flag, value)) is not None]
+    models = [claim for flag, value in named if flag in MODEL_FLAGS and (claim := model_claim(flag, value)) is not None]
+    files.extend(_model_file(named))
     return Reading("program", words[0].place if words else None, tuple(models), (*script, *files))
+
+
+def _model_file(named: Sequence[tuple[str, Word]]) -> list[NamedFile]:
+    """Where the model's shape may stand: the config that is named apart from the weights, else the model's folder."""
+    values = [value for flag, value in named if flag == CONFIG_FLAG]
+    values = values or [value for flag, value in named if flag in MODEL_FLAGS]
+    return [NamedFile("model", values[-1])] if values and values[-1].text else []
 
 
 def _is_path(value: Word) -> bool:
@@ -36,7 +46,8 @@ def _is_path(value: Word) -> bool:
     return "." in value.shown or "/" in value.shown or "zero" not in value.shown
 
 
-def _model(flag: str, value: Word) -> Claim | None:
+def model_claim(flag: str, value: Word) -> Claim | None:
+    """The model that a word names, where the catalog knows it; unknown where the word is."""
     name = value.text
     if name is None:
         return Claim("model.name", setting_of(value), flag)

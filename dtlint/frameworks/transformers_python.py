@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from dtlint.frameworks import Claim, Reading
+from dtlint.frameworks import Claim, NamedFile, Reading
 from dtlint.frameworks import program as programs
+from dtlint.frameworks.model_loading import LOADERS
 from dtlint.frameworks.torch_names import PRECISIONS, converted
 from dtlint.frameworks.transformers import read_arguments
 from dtlint.languages.python.calls import Call, argument, calls
@@ -23,10 +24,7 @@ _TRAINERS = ("transformers.Trainer", "transformers.Seq2SeqTrainer")
 _ACCELERATOR = ("accelerate.Accelerator",)
 _QUANTIZERS = ("transformers.BitsAndBytesConfig",)
 _LORA = ("peft.LoraConfig", "peft.get_peft_model", "peft.prepare_model_for_kbit_training")
-_MODELS = tuple(
-    f"transformers.{name}.from_pretrained"
-    for name in ("AutoModelForCausalLM", "AutoModelForSeq2SeqLM", "AutoModel", "LlamaForCausalLM", "MistralForCausalLM")
-)
+_CONFIGS = ("transformers.AutoConfig.from_pretrained", "transformers.LlamaConfig.from_pretrained")
 
 _OF_TRAINER = ("transformers", "trl")
 
@@ -51,7 +49,8 @@ def read(program: Program) -> Reading:
     if not frontend:
         return Reading(LAYER)
     told = _arguments(program, configs[0]) if len(configs) == 1 else Reading(LAYER)
-    return told._replace(claims=(*told.claims, *_model_claims(program)), frontend=frontend)
+    claims, files = (*told.claims, *_model_claims(program)), (*told.files, *_model_file(program))
+    return told._replace(claims=claims, files=files, frontend=frontend)
 
 
 def _frontend(program: Program, configs: list[Call]) -> str:
@@ -113,7 +112,7 @@ def _words(call: Call, name: str) -> tuple[Word, ...]:
 
 def _model_claims(program: Program) -> Iterator[Claim]:
     """The format in which the model is loaded, and adapters that the program may add."""
-    loads = _standing(program, _MODELS)
+    loads = _standing(program, LOADERS)
     if len(loads) == 1:
         yield from _loaded(loads[0])
     yield from _adapters(program)
@@ -131,13 +130,26 @@ def _loaded(load: Call) -> Iterator[Claim]:
 
 def _named(load: Call) -> Iterator[Claim]:
     """The model by its name, where the catalog knows it."""
-    from dtlint.catalog import model
+    word = _model_word(load)
+    claim = programs.model_claim("from_pretrained", word) if word is not None else None
+    if claim is not None:
+        yield claim
 
+
+def _model_file(program: Program) -> tuple[NamedFile, ...]:
+    """The folder of the one model that the program loads, or whose config it loads."""
+    loads = _standing(program, _CONFIGS) or _standing(program, LOADERS)
+    word = _model_word(loads[0]) if len(loads) == 1 else None
+    return (NamedFile("model", word),) if word is not None else ()
+
+
+def _model_word(load: Call) -> Word | None:
+    """The name or folder that is loaded, where it is known."""
     value = argument(load, "pretrained_model_name_or_path", 0)
-    if isinstance(value, Value) and isinstance(value.value, str):
-        found = model(value.value)
-        if found is not None:
-            yield Claim("model.name", value._replace(value=found.name), "from_pretrained")
+    if not isinstance(value, Value) or not isinstance(value.value, str):
+        return None
+    span = value.origin.span or load.span
+    return Word((Piece(value.value, span, value.origin.chain, value.origin.note),), span)
 
 
 def _adapters(program: Program) -> Iterator[Claim]:

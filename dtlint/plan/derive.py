@@ -13,7 +13,7 @@ from math import lcm
 from typing import TYPE_CHECKING
 
 from dtlint.catalog import Default, Gpu, defaults, gpu, model
-from dtlint.plan.parameters import active_fraction_unknown, count_parameters, lora_parameters
+from dtlint.plan.parameters import count_parameters, lora_parameters
 from dtlint.value import Unknown, Value, assumed, default, derived
 
 if TYPE_CHECKING:
@@ -394,9 +394,17 @@ def _parameters(plan: Plan) -> Value | None:
     if count is None:
         return None
     inputs = ("model.layers", "model.hidden", "model.ffn", "model.vocab")
-    if active_fraction_unknown(plan):
-        return assumed(count, "the vocabulary size is not in the files", "--set model.vocab=N")
+    for setting, why in _COUNTED_AS_USUAL.items():
+        if plan.value(setting) is None:
+            return assumed(count, why, f"--set {setting}=...")
     return derived(count, *inputs)
+
+
+_COUNTED_AS_USUAL = {
+    "model.vocab": "the vocabulary size is not in the files",
+    "model.gated_mlp": "whether the feed-forward layer has a gate is not in the files",
+}
+"""Settings for which the count takes a typical value, and what to say then."""
 
 
 @_rule("model.trainable_parameters")

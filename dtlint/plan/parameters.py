@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dtlint.catalog import LatentAttention
+
 if TYPE_CHECKING:
     from dtlint.plan import Plan
 
@@ -29,9 +31,24 @@ def count_parameters(plan: Plan) -> int | None:
 def attention_parameters(plan: Plan, hidden: int) -> int:
     """Weights of one attention block: queries, keys, values and output."""
     heads = plan.integer("model.heads") or max(1, hidden // 128)
+    latent = plan.value("model.latent_attention")
+    if isinstance(latent, LatentAttention):
+        return _latent_parameters(latent, hidden, heads)
     width = heads * (plan.integer("model.head_dim") or hidden // heads)
     groups = (plan.integer("model.kv_heads") or heads) * (width // heads)
     return hidden * (2 * width + 2 * groups)
+
+
+def _latent_parameters(latent: LatentAttention, hidden: int, heads: int) -> int:
+    """Weights of multi-head latent attention: queries, the compressed keys and values, and output (DeepSeek-V2,
+    arXiv:2405.04434, section 2.1).
+    """
+    query = latent.nope + latent.rope
+    queries = latent.query * (hidden + heads * query) if latent.query else hidden * heads * query
+    compressed = hidden * (latent.key_value + latent.rope)
+    return (
+        queries + compressed + latent.key_value * heads * (latent.nope + latent.value) + heads * latent.value * hidden
+    )
 
 
 def embedding_parameters(plan: Plan, hidden: int) -> int:
@@ -46,11 +63,6 @@ def vocabulary_size(plan: Plan) -> int:
     found = plan.integer("model.vocab")
     typical = term("model.vocab").typical
     return found if found is not None else int(typical) if isinstance(typical, int) else 0
-
-
-def active_fraction_unknown(plan: Plan) -> bool:
-    """Whether the count rests on a typical vocabulary."""
-    return plan.integer("model.vocab") is None
 
 
 def lora_parameters(plan: Plan, rank: int) -> int | None:

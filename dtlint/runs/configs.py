@@ -38,6 +38,16 @@ def read_config(source: Source, role: str = "") -> Config:
     return Config(source, reading, _problems(document) if ours and _is_meant(document, role) else ())
 
 
+def read_model_config(source: Source) -> Config:
+    """The config.json of a model. Transformers reads it as strict JSON, so that what others forgive is a problem."""
+    from dtlint.frameworks.model_config import broken, read_config
+    from dtlint.languages.json import read_json
+
+    document = read_json(source)
+    problems = tuple(FileProblem(source.path, each.span.original(), each.message) for each in broken(document))
+    return Config(source, read_config(document), problems)
+
+
 def _document(source: Source) -> Document:
     if _is_yaml(source):
         from dtlint.languages.yaml import read_yaml

@@ -13,7 +13,7 @@ from dtlint.plan import Plan
 from dtlint.record import NamedTuple
 from dtlint.runs.beside import accelerate_launch, lone_configs, one_run
 from dtlint.runs.clash import with_clashes
-from dtlint.runs.configs import Config, read_config
+from dtlint.runs.configs import Config, read_config, read_model_config
 from dtlint.runs.dialect import dialect_of
 from dtlint.runs.hand_over import hand_over
 from dtlint.runs.launches import Found, find_launch, rendezvous_key
@@ -26,6 +26,8 @@ from dtlint.source import Problem, Source, Unreadable
 from dtlint.value import Value
 
 NOTHING: Mapping[str, Source] = {}
+WEIGHTS = frozenset((".bin", ".safetensors", ".pt", ".pth", ".gguf"))
+"""What the files end with that hold a model's weights."""
 
 
 class _Candidate(NamedTuple):
@@ -196,6 +198,8 @@ class Joiner:
             return [_hidden(named, candidate)] if source is None else [(source, _fsdp_config(source))]
         if named.role == "arguments":
             return self._arguments_file(named, candidate)
+        if named.role == "model":
+            return self._model_file(named, candidate.folder)
         if named.role in ("script", "module"):
             source = self._resolve(named, candidate)
             return [] if source is None else self._program_and_files(source, candidate)
@@ -229,6 +233,15 @@ class Joiner:
             return [(source, Reading("program", open=f"the arguments stand in {named.path.shown}"))]
         nested = [found for file in reading.files for found in self._named_file(file, candidate)]
         return [(source, reading), *nested]
+
+    def _model_file(self, named: NamedFile, folder: Path) -> list[tuple[Source, Reading]]:
+        """The config.json of the model that a run names, where it lies in the tree."""
+        source = self._reader(folder)(_model_path(named.path.text or ""))
+        if source is None:
+            return []
+        config = read_model_config(source)
+        self._problems.extend(config.problems)
+        return [(source, config.reading)]
 
     def _resolve(self, named: NamedFile, candidate: _Candidate) -> Source | None:
         written = candidate.world.files.get(named.path.shown.removeprefix("./"))
@@ -275,6 +288,8 @@ class Joiner:
         found = [(config.source, config.reading)]
         folder = config.source.file.parent if config.source.file is not None else self.tree.current
         for named in config.reading.files:
+            if named.role == "model":
+                found.extend(self._model_file(named, folder))
             if named.role == "deepspeed":
                 source = self._reader(folder)(named.path.text or "")
                 reading = _no_deepspeed(named) if source is None else self._config(source, "deepspeed").reading
@@ -290,10 +305,17 @@ class Joiner:
         if one_run([parts[0][1].layer for parts in alone]):
             alone = [[part for parts in alone for part in parts]]
         for path, source in self._programs.items():
-            parts = self._program(source, None) if path not in used else []
+            parts = self._lone_program(source) if path not in used else []
             if any(_speaks(reading) for _, reading in parts):
                 alone.append([(source, reading) for _, reading in parts])
         return [self._alone(parts) for parts in alone]
+
+    def _lone_program(self, source: Source) -> list[tuple[Source, Reading]]:
+        """A program that no launch names, and the model's config that its code names."""
+        found = self._program(source, None)
+        folder = source.file.parent if source.file is not None else self.tree.current
+        named = dict.fromkeys(file for _, reading in found for file in reading.files if file.role == "model")
+        return [*found, *(part for file in named for part in self._model_file(file, folder))]
 
     def _alone(self, parts: Sequence[tuple[Source, Reading]]) -> Run:
         sources = tuple(dict.fromkeys(source for source, _ in parts))
@@ -372,6 +394,14 @@ def _file_problem(problem: Problem) -> FileProblem:
 def _as_path(named: NamedFile, text: str) -> str:
     """The path of a file; `-m pkg.train` stands for pkg/train.py."""
     return text.replace(".", "/") + ".py" if named.role == "module" else text
+
+
+def _model_path(text: str) -> str:
+    """Where the config of a model lies: the file itself, or config.json in the folder or beside the weights."""
+    path = PurePosixPath(text)
+    if path.suffix == ".json":
+        return text
+    return str((path.parent if path.suffix in WEIGHTS else path) / "config.json") if text else ""
 
 
 def _collections(readings: Iterable[Reading]) -> dict[str, tuple[Member, ...]]:
