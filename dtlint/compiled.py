@@ -22,6 +22,7 @@ BUILDERS: Mapping[str, str] = {
     "instances": "dtlint.catalog.build:instances",
     "models": "dtlint.catalog.build:models",
     "model-configs": "dtlint.catalog.build:model_configs",
+    "packages": "dtlint.catalog.build:packages",
     "framework-defaults": "dtlint.catalog.build:framework_defaults",
     "deepspeed-keys": "dtlint.catalog.build:deepspeed_keys",
     "vocabulary": "dtlint.plan.vocabulary:read_file",

@@ -10,7 +10,17 @@ import pytest
 import yaml
 
 from dtlint import compiled
-from dtlint.catalog import Default, LatentAttention, deepspeed_keys, defaults, display_name, gpu, instance, model
+from dtlint.catalog import (
+    Default,
+    LatentAttention,
+    deepspeed_keys,
+    defaults,
+    display_name,
+    gpu,
+    in_time,
+    instance,
+    model,
+)
 from dtlint.catalog.frameworks import _names, _table
 from dtlint.catalog.hardware import DATA
 
@@ -176,7 +186,13 @@ def test_default_that_depends_on_another_setting() -> None:
     ("version", "clip"), [("0.19.2", 0.0), ("0.19.3", 1.0), ("v0.20", 1.0), ("0.19.3+cu126", 1.0), ("0.9.0", 0.0)]
 )
 def test_default_that_changed_with_a_version(version: str, clip: float) -> None:
-    assert [each.value for each in defaults("deepspeed", "optimizer.clip", version)] == [clip]
+    found = [each.value for each in defaults("deepspeed", "optimizer.clip") if in_time(each, version)]
+    assert found == [clip]
+
+
+@pytest.mark.parametrize(("versions", "clips"), [(">=0.9,<0.12", [0.0]), (">=0.19.3", [1.0]), (">=0.9", [1.0, 0.0])])
+def test_defaults_of_a_range_of_versions(versions: str, clips: list[float]) -> None:
+    assert [each.value for each in defaults("deepspeed", "optimizer.clip") if in_time(each, versions)] == clips
 
 
 def test_front_end_takes_over_the_defaults_of_another() -> None:

@@ -18,6 +18,7 @@ ROOMS = (
     "source",
     "value",
     "interval",
+    "release",
     "compiled",
     "catalog",
     "plan",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dtlint.catalog.frameworks import DeepSpeedKey, Default, deepspeed_keys, defaults, display_name
+from dtlint.catalog.frameworks import DeepSpeedKey, Default, deepspeed_keys, defaults, display_name, in_time, package_of
 from dtlint.catalog.hardware import Gpu, Instance, gpu, instance
 from dtlint.catalog.models import LatentAttention, Model, model
 
@@ -17,6 +17,8 @@ __all__ = [
     "defaults",
     "display_name",
     "gpu",
+    "in_time",
     "instance",
     "model",
+    "package_of",
 ]

@@ -8,6 +8,7 @@ from pathlib import Path
 from dtlint.catalog import frameworks, hardware
 from dtlint.catalog import model_configs as configs
 from dtlint.catalog import models as model_lookup
+from dtlint.catalog import packages as package_lookup
 from dtlint.catalog.names import normalized
 
 Row = dict[str, str]
@@ -48,6 +49,11 @@ def models() -> object:
 def model_configs() -> object:
     """model_configs.yaml as it stands."""
     return _yaml(configs.MODEL_CONFIG_FILES[0])
+
+
+def packages() -> object:
+    """packages.yaml as it stands."""
+    return _yaml(package_lookup.PACKAGE_FILES[0])
 
 
 def framework_defaults() -> object:

@@ -4,7 +4,6 @@ has.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import cast
 
 from dtlint.compiled import load
 from dtlint.record import NamedTuple
+from dtlint.release import older, releases
 from dtlint.value import Plain
 
 DATA = Path(__file__).parent / "data"
@@ -23,7 +23,7 @@ class Default(NamedTuple):
     """What a tool takes for a setting that nothing writes.
 
     It holds where every setting in `when` has one of the values given there, from version `since` up to but without
-    `until` ("" is open). `value` None: the tool has none and does without. `tool` is the name for people
+    `until` of `package` ("" is open). `value` None: the tool has none and does without. `tool` is the name for people
     ("Megatron-LM").
     """
 
@@ -33,6 +33,7 @@ class Default(NamedTuple):
     until: str
     tool: str
     source: str
+    package: str
 
 
 class DeepSpeedKey(NamedTuple):
@@ -56,25 +57,27 @@ class DeepSpeedKey(NamedTuple):
     reach: str
 
 
-def defaults(framework: str, setting: str, version: str = "") -> tuple[Default, ...]:
-    """The defaults that a framework or front end has for a setting, in the order in which to try them; () where it has
-    none.
-
-    With a version only those that hold in it; without one all, the newest first.
+def defaults(framework: str, setting: str) -> tuple[Default, ...]:
+    """The defaults that a framework or front end has for a setting, of every version, in the order in which to try
+    them (the newest first); () where it has none.
     """
-    found = _table(framework).get(setting, ())
-    return tuple(each for each in found if _holds(each, version)) if version else found
+    return _table(framework).get(setting, ())
 
 
-def _holds(default: Default, version: str) -> bool:
-    """Whether a version lies in a default's range."""
-    release = _release(version)
-    return _release(default.since) <= release and (not default.until or release < _release(default.until))
+def in_time(default: Default, version: str) -> bool:
+    """Whether a default holds in a version, or in some of a range of versions; "" is any version."""
+    ours = releases(version)
+    if ours is None:
+        return True
+    since, until = releases(default.since), releases(default.until)
+    return not (since is not None and older(ours, since)) and not (until is not None and older(ours, until) is False)
 
 
-def _release(version: str) -> tuple[int, ...]:
-    """The numbers of a version, for comparison (0.19.3rc1 counts as 0.19.3)."""
-    return tuple(int(number) for number in re.findall(r"\d+", re.split(r"[^\d.]", version.lstrip("v"))[0]))
+def package_of(framework: str) -> str:
+    """The package whose releases are the versions of a framework or front end, as settings name it
+    (`megatron_core`); "" where none is known.
+    """
+    return str(_file().get(framework, {}).get("package", ""))
 
 
 def display_name(framework: str) -> str:
@@ -113,9 +116,8 @@ def _table(framework: str) -> dict[str, tuple[Default, ...]]:
 
 
 def _own(entry: dict[str, object]) -> dict[str, tuple[Default, ...]]:
-    tool, source = str(entry["tool"]), str(entry["source"])
     settings = cast("dict[str, object]", entry["settings"])
-    return {name: tuple(_default(row, tool, source) for row in _alternatives(rows)) for name, rows in settings.items()}
+    return {name: tuple(_default(row, entry) for row in _alternatives(rows)) for name, rows in settings.items()}
 
 
 def _alternatives(rows: object) -> list[Row]:
@@ -125,10 +127,11 @@ def _alternatives(rows: object) -> list[Row]:
     return [rows if isinstance(rows, dict) else {"value": rows}]
 
 
-def _default(row: Row, tool: str, source: str) -> Default:
+def _default(row: Row, entry: Row) -> Default:
     when = {setting: _several(value) for setting, value in cast("Row", row.get("when", {})).items()}
     since, until = str(row.get("since", "")), str(row.get("until", ""))
-    return Default(_plain(row["value"]), when, since, until, tool, str(row.get("source", source)))
+    source, package = str(row.get("source", entry["source"])), str(entry.get("package", ""))
+    return Default(_plain(row["value"]), when, since, until, str(entry["tool"]), source, package)
 
 
 def _several(value: object) -> tuple[Plain, ...]:

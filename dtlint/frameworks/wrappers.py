@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dtlint.frameworks import Reading
+from dtlint.frameworks import NamedFile, Reading
 from dtlint.frameworks.interpreter import program_name
 from dtlint.frameworks.options import Grammar, split_options
 from dtlint.languages.traced import Word
@@ -143,6 +143,8 @@ WRAPPERS: Mapping[str, tuple[Wrapper, ...]] = {
         Wrapper(("run",), Options("name prefix cwd", "no-capture-output live-stream verbose", "np|v")),
     ),
 }  # fmt: skip
+CONTAINERS = frozenset(("docker", "singularity"))
+"""Wrappers whose operand is an image."""
 MPI_LAUNCHERS = frozenset(("mpirun", "mpiexec", "mpiexec.hydra", "horovodrun", "orterun"))
 _SAME = {
     "apptainer": "singularity",
@@ -168,9 +170,17 @@ def unwrap(words: Sequence[Word]) -> tuple[Reading | None, tuple[Word, ...]]:
     name = program_name(words[0])
     for wrapper in WRAPPERS.get(_SAME.get(name, name), ()):
         inside = _inside(words[1:], wrapper)
+        if inside is not None and _SAME.get(name, name) in CONTAINERS:
+            return _container(words, wrapper), inside
         if inside is not None:
             return _assigned(inside)
     return _assigned(tuple(words))
+
+
+def _container(words: Sequence[Word], wrapper: Wrapper) -> Reading:
+    """The image that a command starts a container of."""
+    split = split_options(words[1 + len(wrapper.words) :], wrapper.options.grammar)
+    return Reading("container", words[0].place, files=(NamedFile("image", split.rest[0]),))
 
 
 def unwrap_all(words: Sequence[Word]) -> tuple[list[Reading], tuple[Word, ...]]:

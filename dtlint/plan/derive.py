@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from math import lcm
 from typing import TYPE_CHECKING
 
-from dtlint.catalog import Default, Gpu, defaults, gpu, model
+from dtlint.catalog import Default, Gpu, defaults, gpu, in_time, model, package_of
 from dtlint.plan.parameters import count_parameters, lora_parameters
+from dtlint.release import releases
 from dtlint.value import Unknown, Value, assumed, default, derived
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def follow(plan: Plan, name: str) -> Value | Unknown | None:
 
 def _filled_in(plan: Plan, name: str) -> Value | Unknown | None:
     """What a front end passes on where the user writes nothing: for the framework below it is as if written."""
-    if name in ("frontend", "framework", "framework.version") or (plan.unread and name.startswith(HIDDEN)):
+    if name in IDENTITY or name.startswith("version.") or (plan.unread and name.startswith(HIDDEN)):
         return None
     frontend = plan.word("frontend") or "none"
     return None if frontend == "none" else _default_of(plan, name, frontend)
@@ -50,12 +51,17 @@ def framework_default(plan: Plan, name: str) -> Value | Unknown | None:
 
 
 def _default_of(plan: Plan, name: str, owner: str) -> Value | Unknown | None:
-    if not defaults(owner, name):
-        return None
-    version = plan.word("framework.version") or "" if name != "framework.version" else ""
-    found = [entry for entry in defaults(owner, name, version) if _holds(plan, entry)]
-    return _one_default(plan, name, found, version) if found else None
+    found = [entry for entry in defaults(owner, name) if _in_use(plan, entry) and _holds(plan, entry)]
+    return _one_default(plan, name, found) if found else None
 
+
+def _in_use(plan: Plan, entry: Default) -> bool:
+    """Whether a default is that of a version which the run can have."""
+    return not (entry.since or entry.until) or in_time(entry, plan.word(f"version.{entry.package}") or "")
+
+
+IDENTITY = ("frontend", "framework", "framework.version")
+"""Settings that say who decides on defaults, so that no default decides on them."""
 
 HIDDEN = ("sharding.", "batch.", "precision.", "optimizer.", "overlap.", "communication.bucket")
 """Settings that a config file holds: unknown, not at their default, when the file that is named could not be read."""
@@ -63,7 +69,7 @@ HIDDEN = ("sharding.", "batch.", "precision.", "optimizer.", "overlap.", "commun
 
 def _owners(plan: Plan, name: str) -> tuple[str, ...]:
     """Who decides: the front end, then the framework; without a known framework nobody does."""
-    if name in ("frontend", "framework", "framework.version"):
+    if name in IDENTITY or name.startswith("version."):
         return ("any",)
     frontend, framework = plan.word("frontend") or "none", plan.word("framework")
     return (frontend, framework, "any") if framework is not None else ()
@@ -73,15 +79,26 @@ def _holds(plan: Plan, entry: Default) -> bool:
     return all(plan.value(setting) in wanted for setting, wanted in entry.when.items())
 
 
-def _one_default(plan: Plan, name: str, found: Sequence[Default], version: str) -> Value | Unknown:
+def _one_default(plan: Plan, name: str, found: Sequence[Default]) -> Value | Unknown:
     """The first entry; unknown where entries of several versions are possible and disagree."""
     first = found[0]
-    windowed = [entry for entry in found if entry.since or entry.until]
-    if not version and windowed and len({entry.value for entry in found}) > 1:
-        return Unknown(f"the default of {name} depends on the version of {first.tool}", "--set framework.version=...")
+    dated = next((entry for entry in found if entry.since or entry.until), None)
+    if dated is not None and len({entry.value for entry in found}) > 1 and not _is_one(plan, dated):
+        setting = (
+            "framework.version"
+            if package_of(plan.word("framework") or "") == dated.package
+            else (f"version.{dated.package}")
+        )
+        return Unknown(f"the default of {name} depends on the version of {first.tool}", f"--set {setting}=...")
     if plan.open:
         return assumed(first.value, f"default of {first.tool}; {plan.open}", "write it down")
     return default(first.value, first.tool)
+
+
+def _is_one(plan: Plan, entry: Default) -> bool:
+    """Whether the version that decides on a default is one, not a range."""
+    found = releases(plan.word(f"version.{entry.package}") or "")
+    return found is not None and found.exact
 
 
 def _rule(name: str) -> Callable[[Rule], Rule]:
@@ -90,6 +107,32 @@ def _rule(name: str) -> Callable[[Rule], Rule]:
         return rule
 
     return register
+
+
+# Versions
+
+
+@_rule("framework.version")
+def _framework_version(plan: Plan) -> Value | Unknown | None:
+    """The version of the package that the framework in charge is."""
+    package = package_of(plan.word("framework") or "")
+    found = plan.setting(f"version.{package}") if package else None
+    if isinstance(found, Value):
+        return derived(found.value, f"version.{package}")
+    return found if isinstance(found, Unknown) else None
+
+
+def _package_version(package: str) -> None:
+    def rule(plan: Plan) -> Value | None:
+        told = plan.stated("framework.version")
+        mine = told is not None and package_of(plan.word("framework") or "") == package
+        return derived(told.value, "framework.version") if told is not None and mine else None
+
+    RULES[f"version.{package}"] = rule
+
+
+for _package in ("deepspeed", "megatron_core", "torch", "transformers", "accelerate", "trl"):
+    _package_version(_package)
 
 
 # Machines and processes

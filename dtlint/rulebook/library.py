@@ -8,6 +8,7 @@ from typing import cast
 
 from dtlint import interval
 from dtlint.interval import Interval
+from dtlint.release import older, releases
 from dtlint.rulebook.functions import FUNCTIONS, Scope, function
 from dtlint.rulebook.operands import Operand, as_interval
 from dtlint.value import Plain, Unknown
@@ -158,22 +159,21 @@ def largest_divisor(number: float, limit: float) -> Operand:
 
 @function("before", "word, word -> flag")
 def before(version: str, limit: str) -> Operand:
-    """Whether a version is older than another, compared number by number (0.9 is before 0.10)."""
-    ours, theirs = _release(version), _release(limit)
+    """Whether a version is older than another, compared number by number (0.9 is before 0.10). Of a range (>=0.9,<0.12)
+    every release has to be.
+    """
+    ours, theirs = releases(version), releases(limit)
     if ours is None or theirs is None:
         return Unknown(f"{version if ours is None else limit!r} is not a version")
-    length = max(len(ours), len(theirs))
-    return ours + (0,) * (length - len(ours)) < theirs + (0,) * (length - len(theirs))
+    verdict = older(ours, theirs)
+    return Unknown(f"of {version} some are before {limit}, some not") if verdict is None else verdict
 
 
-def _release(version: str) -> tuple[int, ...] | None:
-    parts = []
-    for part in version.removeprefix("v").split("."):
-        digits = part[: len(part) - len(part.lstrip("0123456789"))]
-        if not digits:
-            break
-        parts.append(int(digits[:9]))
-    return tuple(parts) or None
+@function("spans", "word, word -> flag")
+def spans(version: str, limit: str) -> Operand:
+    """Whether some releases of a range (>=0.9,<0.12) are before another version and some are not."""
+    ours, theirs = releases(version), releases(limit)
+    return ours is not None and theirs is not None and older(ours, theirs) is None
 
 
 @function("starts_with", "word, word -> flag")

@@ -22,6 +22,7 @@ from dtlint.runs.model import FileProblem, Launch, Options, Run, RunSet
 from dtlint.runs.roles import role_of, role_of_program
 from dtlint.runs.settle import settle
 from dtlint.runs.tree import Tree
+from dtlint.runs.versions import image_reading, install_readings, versions_around
 from dtlint.source import Problem, Source, Unreadable
 from dtlint.value import Value
 
@@ -161,12 +162,21 @@ class Joiner:
         parts = self._follow(candidate)
         if candidate.companion and not self._uses_focus(parts.sources):
             return None
-        outer = [candidate.directives] if candidate.directives is not None else []
-        readings = (*found.readings, *parts.readings, *outer, *lost_words(self._lost, found.launch.place))
+        outer = self._around(candidate)
+        installed = install_readings(candidate.world.commands, found.launch.place)
+        lost = lost_words(self._lost, found.launch.place)
+        readings = (*found.readings, *parts.readings, *outer, *lost, *installed)
         sources = (candidate.script, *parts.sources)
         run = self._run(found.launch, candidate.world.branch, readings, sources, parts.assumptions)
         program = next((source.text for source in parts.sources if source.path.endswith(".py")), "")
         return run._replace(role=role_of(found.program, program))
+
+    def _around(self, candidate: _Candidate) -> list[Reading]:
+        """The directives of the script, and what the image that they name brings."""
+        directives = candidate.directives
+        if directives is None:
+            return []
+        return [directives, *(image_reading(file.path) for file in directives.files if file.role == "image")]
 
     def _uses_focus(self, sources: Iterable[Source]) -> bool:
         return any(source.path in self._configs or source.path in self._programs for source in sources)
@@ -200,6 +210,8 @@ class Joiner:
             return self._arguments_file(named, candidate)
         if named.role == "model":
             return self._model_file(named, candidate.folder)
+        if named.role == "image":
+            return [(candidate.script, image_reading(named.path))]
         if named.role in ("script", "module"):
             source = self._resolve(named, candidate)
             return [] if source is None else self._program_and_files(source, candidate)
@@ -330,6 +342,9 @@ class Joiner:
         sources: tuple[Source, ...],
         assumptions: tuple[str, ...],
     ) -> Run:
+        around = versions_around(self.tree, self._folders(sources), readings)
+        readings = (*readings, *(reading for _, reading in around))
+        sources = tuple(dict.fromkeys((*sources, *(source for source, _ in around))))
         settled = settle(readings, self.options)
         handed = hand_over(readings, settled.settings)
         collections = _collections([*readings, Reading("hand-over", collections=handed.collections)])
@@ -339,6 +354,12 @@ class Joiner:
         unread = next((reading.unread for reading in readings if reading.unread), "")
         plan = Plan(handed.settings, collections, dialect_of(readings, settled.framework), open_reason, unread)
         return Run(launch, "train", branch, sources, readings, plan, assumptions)
+
+    def _folders(self, sources: Sequence[Source]) -> list[Path]:
+        """Where the run's script lies, or the text that stands for it, and its program."""
+        program = next((source for source in sources if source.path.endswith(".py")), None)
+        kept = [source for source in (program, *sources[:1]) if source is not None]
+        return [source.file.parent if source.file is not None else self.tree.current for source in kept]
 
 
 def _directives(script: Script) -> Reading | None:

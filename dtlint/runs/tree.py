@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from dtlint.source import Source, read_source
 
@@ -32,9 +33,12 @@ SHELL_SUFFIXES = frozenset((".sh", ".bash", ".slurm", ".sbatch", ".slrm", ".sub"
 
 
 class Tree:
-    """File access for one invocation: `root` bounds what is read, `current` is what printed paths are relative to."""
+    """File access for one invocation: `root` bounds what is read, `current` is what printed paths are relative to.
 
-    __slots__ = ("_found", "_names", "_sources", "current", "root")
+    `asked` keeps what the files of a folder ask for (versions.py).
+    """
+
+    __slots__ = ("_found", "_names", "_sources", "asked", "current", "root")
 
     def __init__(self, root: Path, current: Path) -> None:
         self.root = root
@@ -42,6 +46,7 @@ class Tree:
         self._sources: dict[Path, Source] = {}
         self._names: dict[Path, str] = {}
         self._found: dict[tuple[str, Path], Path | None] = {}
+        self.asked: dict[Path, tuple[Any, ...]] = {}
 
     def shown(self, file: Path) -> str:
         """The path that reports print: relative to the current folder where that is shorter than a climb out of it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from dtlint.frameworks import Claim, Member, Reading
+from dtlint.frameworks import Claim, Member, NamedFile, Reading
 from dtlint.frameworks.arguments import meant, misspelt_flag, stretch, texts
 from dtlint.frameworks.options import Option, Split, integer, literal_place, split_options, text_of, whole
 from dtlint.frameworks.slurm.gpus import gpu_claims
@@ -36,7 +36,13 @@ def read_directives(words: Sequence[Word]) -> Reading:
         **_collections(split, "sbatch"),
         "launch.allocation": (_step(_first_of(kept, split), split),),
     }
-    return Reading("sbatch", place, _allocation(split), collections=collections)
+    return Reading("sbatch", place, _allocation(split), _image(split), collections=collections)
+
+
+def _image(split: Split) -> tuple[NamedFile, ...]:
+    """The container image that every task runs in."""
+    option = split.last("container-image")
+    return (NamedFile("image", option.value),) if option is not None and option.value is not None else ()
 
 
 def read_srun(words: Sequence[Word]) -> Reading:
@@ -49,6 +55,7 @@ def read_srun(words: Sequence[Word]) -> Reading:
         "srun",
         stretch(words[: len(words) - len(split.rest)], words[0].place),
         (*_tasks(split), *gpu_claims(split), *_direct(words[0], split)),
+        _image(split),
         rest=split.rest,
         open=split.open,
         collections={**_collections(split, "srun"), "launch.steps": (_step(words[0], split),)},
