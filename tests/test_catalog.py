@@ -20,6 +20,7 @@ from dtlint.catalog import (
     in_time,
     instance,
     model,
+    models_of_size,
 )
 from dtlint.catalog.frameworks import _names, _table
 from dtlint.catalog.hardware import DATA
@@ -128,6 +129,15 @@ def test_unknown_instance_is_none() -> None:
         ("opt-1.3b", "facebook/opt-1.3b"),
         ("opt_1_3b", "facebook/opt-1.3b"),
         ("opt-13b", "facebook/opt-13b"),
+        ("/ckpt/llama3_70b", "meta-llama/Meta-Llama-3-70B"),
+        ("/ckpt/llama-2/70b/", "meta-llama/Llama-2-70b-hf"),
+        ("/data/llama/7B-hf", "huggyllama/llama-7b"),
+        ("/data/DeepSeek-V3", "deepseek-ai/DeepSeek-V3"),
+        ("llama-v2-7b", "meta-llama/Llama-2-7b-hf"),
+        ("out/Llama-2-7b-hf-finetuned", "meta-llama/Llama-2-7b-hf"),
+        ("unsloth/Qwen3-14B-unsloth-bnb-4bit", "Qwen/Qwen3-14B"),
+        ("openchat/openchat-3.5-0106", "mistralai/Mistral-7B-v0.1"),
+        ("upstage/SOLAR-10.7B-Instruct-v1.0", "upstage/SOLAR-10.7B-v1.0"),
     ],
 )
 def test_model_is_found_by_name_or_path(written: str, name: str) -> None:
@@ -139,6 +149,33 @@ def test_model_is_found_by_name_or_path(written: str, name: str) -> None:
 @pytest.mark.parametrize("written", ["", "/", "llama", "my-llama-7b-clone", "llama-7b/checkpoint-500", "7b", "-hf"])
 def test_model_is_never_guessed_from_a_likeness(written: str) -> None:
     assert model(written) is None
+
+
+@pytest.mark.parametrize(
+    ("written", "names"),
+    [
+        ("llama-70b", ["meta-llama/Llama-2-70b-hf", "meta-llama/Meta-Llama-3-70B"]),
+        ("/ckpt/llama_70b-finetuned", ["meta-llama/Llama-2-70b-hf", "meta-llama/Meta-Llama-3-70B"]),
+        ("gemma-27b", ["google/gemma-2-27b", "google/gemma-3-27b-pt"]),
+        ("llama-8b", ["meta-llama/Meta-Llama-3-8B"]),
+        ("llama-2-70b", []),
+        ("llama-7b", []),
+        ("my-llama-70b", []),
+        ("llama-71b", []),
+        ("qwen-8b", ["Qwen/Qwen3-8B"]),
+    ],
+)
+def test_what_a_family_with_a_size_may_mean(written: str, names: list[str]) -> None:
+    assert [found.name for found in models_of_size(written)] == names
+
+
+def test_other_names_are_of_models_that_the_catalog_has() -> None:
+    from dtlint.catalog.build import _rows
+
+    names = {row["name"] for row in _rows(DATA / "models.csv")}
+    aliases = _rows(DATA / "model_aliases.csv")
+    assert {row["model"] for row in aliases} <= names
+    assert all(model(row["alias"]) is not None and row["source"] for row in aliases)
 
 
 def test_dense_model_has_no_experts() -> None:

@@ -14,7 +14,7 @@ from dtlint.languages.json import read_json
 from dtlint.plan import Plan
 from dtlint.runs import Options, RunSet, read_runs
 from dtlint.source import Source
-from dtlint.value import Value
+from dtlint.value import Unknown, Value
 
 LLAMA = {
     "model_type": "llama",
@@ -218,3 +218,34 @@ class TestJoining:
         assert [Path(problem.path).name for problem in found.problems] == ["config.json"]
         assert all(problem.fatal for problem in found.problems)
         assert "cannot be read as JSON" in getattr(found.runs[0].plan.get("model.parameters"), "reason", "")
+
+
+class TestNames:
+    """The model by its name on the command line, as the catalog knows it."""
+
+    def named(self, folder: Path, script: str) -> Value | Unknown:
+        return plan(folder, {"run.sh": script}).get("model.name")
+
+    def test_size_words_of_variables(self, tmp_path: Path) -> None:
+        script = f"MODEL=llama3\nSIZE=70b\n{TRAINER} --model_name_or_path /ckpt/${{MODEL}}_${{SIZE}}\n"
+        found = self.named(tmp_path, script)
+        assert isinstance(found, Value)
+        assert (found.value, found.origin.kind) == ("meta-llama/Meta-Llama-3-70B", "written")
+
+    def test_two_candidates_are_named(self, tmp_path: Path) -> None:
+        found = plan(tmp_path, {"run.sh": f"{TRAINER} --model_name_or_path /ckpt/llama-70b-finetuned\n"})
+        for setting in ("model.name", "model.parameters"):
+            unknown = found.get(setting)
+            assert isinstance(unknown, Unknown)
+            assert "meta-llama/Llama-2-70b-hf or meta-llama/Meta-Llama-3-70B" in unknown.reason
+
+    def test_a_tokenizer_tells_the_model_where_nothing_else_does(self, tmp_path: Path) -> None:
+        found = self.named(tmp_path, f"{TRAINER} --tokenizer_name /data/Qwen2.5-7B\n")
+        assert isinstance(found, Value)
+        assert (found.value, found.origin.kind) == ("Qwen/Qwen2.5-7B", "assumed")
+
+    @pytest.mark.parametrize(
+        "flags", ["--num_layers 12", "--model_name_or_path ./mine", "--config_name mine", "--model_type gpt2"]
+    )
+    def test_a_borrowed_tokenizer_tells_nothing(self, tmp_path: Path, flags: str) -> None:
+        assert isinstance(self.named(tmp_path, f"{TRAINER} --tokenizer_name gpt2 {flags}\n"), Unknown)

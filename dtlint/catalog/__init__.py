@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dtlint.catalog.frameworks import DeepSpeedKey, Default, deepspeed_keys, defaults, display_name, in_time, package_of
 from dtlint.catalog.hardware import Gpu, Instance, gpu, instance
-from dtlint.catalog.models import LatentAttention, Model, model
+from dtlint.catalog.models import LatentAttention, Model, model, models_of_size
 
 __all__ = [
     "DeepSpeedKey",
@@ -20,5 +20,6 @@ __all__ = [
     "in_time",
     "instance",
     "model",
+    "models_of_size",
     "package_of",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 
 from dtlint.catalog import frameworks, hardware
@@ -40,10 +41,33 @@ def instances() -> object:
 
 
 def models() -> object:
-    """[names, rows] of the public models, in the field order of models.Model."""
+    """[names, rows, sizes] of the public models, in the field order of models.Model.
+
+    `sizes` has the rows of each family and size without the version (`llama-70b`), one of each shape.
+    """
     rows = _rows(model_lookup.MODEL_FILES[0])
     names = {alias: index for index, row in enumerate(rows) for alias in _names(row)}
-    return [names, [_model(row) for row in rows]]
+    owners = {row["name"]: index for index, row in enumerate(rows)}
+    others = {normalized(row["alias"]): owners[row["model"]] for row in _rows(model_lookup.MODEL_FILES[1])}
+    return [{**others, **names}, [_model(row) for row in rows], _sizes(rows, names)]
+
+
+_FAMILY_AND_SIZE = re.compile(r"(?:meta-)?([a-z]{2,})-?(?:\d+(?:\.\d+)?)?-(\d+(?:\.\d+)?b)(?:-(?:hf|base|pt))?")
+"""A name of a family, perhaps its version, and a size: Llama-3.1-8B, Qwen2.5-32B."""
+_SHAPE = ("layers", "hidden", "heads", "kv_heads", "ffn", "vocab", "experts")
+
+
+def _sizes(rows: list[Row], names: dict[str, int]) -> dict[str, list[int]]:
+    """The rows that a family with a size may mean, one of each shape; none where that is a name of its own."""
+    found: dict[str, dict[tuple[str, ...], int]] = {}
+    for index, row in enumerate(rows):
+        match = _FAMILY_AND_SIZE.fullmatch(row["name"].rpartition("/")[2].lower())
+        if match is not None:
+            shape = tuple(
+                row[column] for column in ("layers", "hidden", "heads", "kv_heads", "ffn", "vocab", "experts")
+            )
+            found.setdefault(normalized(f"{match[1]}-{match[2]}"), {}).setdefault(shape, index)
+    return {name: list(alike.values()) for name, alike in found.items() if name not in names}
 
 
 def model_configs() -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 from typing import cast
@@ -10,13 +11,19 @@ from dtlint.catalog.names import normalized
 from dtlint.compiled import load
 from dtlint.record import NamedTuple
 
-MODEL_FILES = (Path(__file__).parent / "data" / "models.csv",)
+DATA = Path(__file__).parent / "data"
+MODEL_FILES = (DATA / "models.csv", DATA / "model_aliases.csv")
 
 _VARIANTS = (
     "-hf", "-chat", "-instruct", "-base", "-it", "-sft", "-awq", "-gptq", "-bnb-4bit", "-4bit", "-int4", "-int8",
-    "-fp8", "-bf16", "-fp16",
+    "-fp8", "-bf16", "-fp16", "-unsloth", "-finetuned", "-finetune", "-ft", "-dpo", "-pretrained", "-merged",
+    "-sharded",
 )  # fmt: skip
 """Endings that tell another training or storage of the same shape."""
+
+
+_SIZE = re.compile(r"\d+(\.\d+)?[bBmM](?![^-_])")
+"""A size where a name would stand: `70b`, `7B-hf`."""
 
 
 class LatentAttention(NamedTuple):
@@ -64,6 +71,7 @@ class Model(NamedTuple):
 class _Models(NamedTuple):
     names: dict[str, int]
     rows: list[list[object]]
+    sizes: dict[str, list[int]]
 
 
 def model(name: str) -> Model | None:
@@ -81,11 +89,27 @@ def model(name: str) -> Model | None:
     return None
 
 
+def models_of_size(name: str) -> tuple[Model, ...]:
+    """The models of the family and the size that a name tells without a version (`llama-70b`, `/ckpt/qwen_32b`), one
+    of each shape, as the catalog has them; () for any other name.
+    """
+    table = _models()
+    rows = (table.sizes[candidate] for candidate in _candidates(name) if candidate in table.sizes)
+    return tuple(_model(table.rows[row]) for row in next(rows, []))
+
+
 def _candidates(name: str) -> list[str]:
-    """What to look up, the most telling first: the whole name, the last part of the path, that without endings."""
-    last = _last_part(name)
-    found = [normalized(name), normalized(last)]
-    shorter = _without_variant(found[-1])
+    """What to look up, the most telling first: the whole name, the last part of the path, that without endings; then
+    the same without a `v` before the version (`llama-v2-7b`).
+    """
+    found = [normalized(name), *_shortened(normalized(_last_part(name)))]
+    return [*found, *(re.sub(r"^([a-z]+)-v(?=\d)", r"\1-", each) for each in found[1:])]
+
+
+def _shortened(name: str) -> list[str]:
+    """A name, and what remains of it as each ending is taken off."""
+    found = [name]
+    shorter = _without_variant(name)
     while shorter != found[-1]:
         found.append(shorter)
         shorter = _without_variant(shorter)
@@ -93,11 +117,15 @@ def _candidates(name: str) -> list[str]:
 
 
 def _last_part(name: str) -> str:
-    """The last component of a path; of a hub cache (`models--org--name/snapshots/hash`) the model's name."""
+    """The last component of a path, with the one before where it is but a size (`llama-2/70b`); of a hub cache
+    (`models--org--name/snapshots/hash`) the model's name.
+    """
     parts = [part for part in name.replace("\\", "/").split("/") if part]
     for part in parts:
         if part.startswith("models--"):
             return part.rpartition("--")[2]
+    if len(parts) > 1 and _SIZE.match(parts[-1]):
+        return "-".join(parts[-2:])
     return parts[-1] if parts else ""
 
 

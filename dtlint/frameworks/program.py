@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
 
 from dtlint.frameworks import Claim, NamedFile, Reading
 from dtlint.languages.traced import Word, setting_of
+from dtlint.value import Origin, Unknown, assumed
 
 FILE_FLAGS = {
     "--deepspeed": "deepspeed",
@@ -20,6 +23,10 @@ MODEL_FLAGS = frozenset(
     ("--model_name_or_path", "--model", "--model_name", "--model_id", "--base_model", "--pretrained_model_name_or_path")
 )
 """Flags that name the model: a folder with its config.json, or a name that the catalog knows."""
+TOKENIZER_FLAGS = frozenset(("--tokenizer", "--tokenizer_name", "--tokenizer_name_or_path", "--tokenizer_path"))
+"""Flags that name a tokenizer, which is called as its model is."""
+_SHAPES = r"layer|hidden|n_embd|d_model|config|model_type|model_size|pretrain"
+"""What flags contain that tell the model, or its shape, in another way."""
 CONFIG_FLAG = "--config_name"
 """The flag that names the model's config apart from its weights."""
 
@@ -30,6 +37,7 @@ def read(words: Sequence[Word]) -> Reading:
     named = list(_valued(words[1:]))
     files = [NamedFile(FILE_FLAGS[flag], value) for flag, value in named if flag in FILE_FLAGS and _is_path(value)]
     models = [claim for flag, value in named if flag in MODEL_FLAGS and (claim := model_claim(flag, value)) is not None]
+    models.extend(_tokenizers_model(named))
     files.extend(_model_file(named))
     return Reading("program", words[0].place if words else None, tuple(models), (*script, *files))
 
@@ -47,14 +55,45 @@ def _is_path(value: Word) -> bool:
 
 
 def model_claim(flag: str, value: Word) -> Claim | None:
-    """The model that a word names, where the catalog knows it; unknown where the word is."""
+    """The model that a word names, where the catalog knows it; unknown where the word is, or where it names a family
+    and a size only.
+    """
     name = value.text
     if name is None:
         return Claim("model.name", setting_of(value), flag)
     from dtlint.catalog import model
 
     found = model(name)
-    return Claim("model.name", setting_of(value, found.name), flag) if found is not None else None
+    if found is not None:
+        return Claim("model.name", setting_of(value, found.name), flag)
+    return _of_size(flag, value, name)
+
+
+def _of_size(flag: str, value: Word, name: str) -> Claim | None:
+    """A family and a size without the version that decides on the shape (`llama-70b`)."""
+    from dtlint.catalog import models_of_size
+
+    models = [found.name for found in models_of_size(name)]
+    if not models:
+        return None
+    reason = f"{PurePosixPath(name).name} may be {' or '.join(models)}"
+    return Claim("model.name", Unknown(reason, f"--set model.name={models[0]}", Origin("written", value.place)), flag)
+
+
+def _tokenizers_model(named: Sequence[tuple[str, Word]]) -> Iterator[Claim]:
+    """The model whose tokenizer is named, where nothing else tells the model: assumed, for a tokenizer is often
+    borrowed.
+    """
+    if any(flag in MODEL_FLAGS or flag == CONFIG_FLAG or re.search(_SHAPES, flag) for flag, _ in named):
+        return
+    for flag, value in named:
+        if flag in TOKENIZER_FLAGS and value.text is not None:
+            from dtlint.catalog import model
+
+            found = model(value.text)
+            if found is not None:
+                why = f"the tokenizer is that of {found.name}"
+                yield Claim("model.name", assumed(found.name, why, "--set model.name=..."), flag)
 
 
 def _valued(words: Sequence[Word]) -> Iterator[tuple[str, Word]]:

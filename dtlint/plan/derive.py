@@ -428,14 +428,15 @@ def _moe_layers(plan: Plan) -> Value | None:
 
 
 @_rule("model.parameters")
-def _parameters(plan: Plan) -> Value | None:
+def _parameters(plan: Plan) -> Value | Unknown | None:
     name = plan.word("model.name")
     found = model(name) if name is not None else None
     if found is not None and found.parameters and plan.stated("model.layers") is None:
         return derived(found.parameters, "model.name", note=f"{found.name} in the catalog")
     count = count_parameters(plan)
     if count is None:
-        return None
+        named = plan.setting("model.name")
+        return named if isinstance(named, Unknown) and plan.setting("model.parameters") is None else None
     inputs = ("model.layers", "model.hidden", "model.ffn", "model.vocab")
     for setting, why in _COUNTED_AS_USUAL.items():
         if plan.value(setting) is None:
