@@ -20,8 +20,6 @@ from dtlint.plan.parameters import count_parameters
 from dtlint.value import Plain, given
 
 EXACT, ROUNDED = 0.025, 0.15
-NAMED_BELOW_ITS_SIZE = {"adept/persimmon-8b-base": 9.4e9}
-"""9.4 billion parameters, of which 2.2 are the two embeddings of 262,144 tokens (the model's card)."""
 ROWS = {row["name"]: row for row in _rows(MODEL_FILES[0])}
 FIELDS = (
     "layers", "hidden", "heads", "kv_heads", "head_dim", "ffn", "vocab", "gated_mlp", "tied_embeddings", "experts",
@@ -43,12 +41,11 @@ def counted(found: Model) -> int | None:
 
 def published(name: str) -> float | None:
     billions = ROWS[name]["published_parameters_billion"]
-    return NAMED_BELOW_ITS_SIZE.get(name) or (float(billions) * 1e9 if billions else None)
+    return float(billions) * 1e9 if billions else None
 
 
 def tolerance(name: str) -> float:
-    rounded = ROWS[name]["published_basis"] == "nominal" and name not in NAMED_BELOW_ITS_SIZE
-    return ROUNDED if rounded else EXACT
+    return ROUNDED if ROWS[name]["published_basis"] == "nominal" else EXACT
 
 
 @pytest.mark.parametrize("name", sorted(ROWS.keys() - exceptions().keys()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import perf_counter
 
 import pytest
 from readings import claims
@@ -98,6 +99,10 @@ class TestFiles:
         )
         assert asked("pyproject.toml", text) == {"version.transformers": ">=4.46", "version.deepspeed": "0.16.4"}
 
+    def test_what_only_the_build_needs_is_left_out(self) -> None:
+        text = '[build-system]\nrequires = ["torch==2.0"]\nbackend-path = ["."]\nbuild-backend = "b"\n[project]\nname = "x"\n'
+        assert asked("pyproject.toml", text) == {}
+
     def test_poetry(self) -> None:
         text = (
             '[tool.poetry.dependencies]\ntorch = "^2.1"\ndeepspeed = {version = "0.12.6", optional = true}\n'
@@ -191,6 +196,10 @@ class TestRun:
         assert isinstance(found, Value) and found.origin.span is not None
         assert (found.value, found.origin.span.source.path.rpartition("/")[2]) == ("0.16.4", "uv.lock")
 
+    def test_a_folder_of_requirements(self, tmp_path: Path) -> None:
+        found = plan(tmp_path, {"requirements/train.txt": "deepspeed==0.16.4\n", "docker/Dockerfile.gpu": "FROM x\n"})
+        assert found.value("framework.version") == "0.16.4"
+
     def test_files_that_disagree_leave_it_unknown(self, tmp_path: Path) -> None:
         files = {"requirements.txt": "deepspeed==0.9.5\n", "Dockerfile": "FROM x\nRUN pip install deepspeed==0.14.0\n"}
         found = plan(tmp_path, files).get("framework.version")
@@ -257,3 +266,13 @@ class TestRules:
         rules = [rule for rule in built_in() if rule.name == "clipping-left-out"]
         report = check(read_runs([tmp_path], Options()), rules, Config())
         assert [finding.severity for finding in report.findings] == severities
+
+
+@pytest.mark.parametrize(
+    "name", ["requirements.txt", "pyproject.toml", "Dockerfile", "environment.yml", "Pipfile.lock"]
+)
+@pytest.mark.parametrize("text", ["\n" * 200_000, "RUN pip " * 50_000, "torch==1,<" * 40_000, '"torch": {' * 40_000])
+def test_hostile_text_is_read_in_time(name: str, text: str) -> None:
+    started = perf_counter()
+    asked(name, text)
+    assert perf_counter() - started < 5

@@ -27,11 +27,13 @@ class Pin(NamedTuple):
     version: Word
 
 
-def kind_of_requirements(name: str) -> str:
+def kind_of_requirements(name: str, folder: str = "") -> str:
     """What kind of file a name stands for ("lines", "lock", "pipfile-lock", "project", "conda", "docker", "package"),
-    "" if it is none that asks for packages.
+    "" if it is none that asks for packages; in a folder `requirements` every text is.
     """
     lowered = name.lower()
+    if folder == "requirements" and lowered.endswith((".txt", ".in")):
+        return "lines"
     return next((kind for pattern, kind in _NAMES if re.fullmatch(pattern, lowered)), "")
 
 
@@ -88,7 +90,7 @@ def _claim(pin: Pin) -> Claim | None:
 
 
 def _lines(source: Source) -> Iterator[Pin]:
-    yield from _found(source, rf"(?m)^\s*(?P<name>{_names()}){_EXTRAS}{_SPECIFIER}")
+    yield from _found(source, rf"(?m)^[ \t]*(?P<name>{_names()}){_EXTRAS}{_SPECIFIER}")
 
 
 def _lock(source: Source) -> Iterator[Pin]:
@@ -101,10 +103,18 @@ def _pipfile_lock(source: Source) -> Iterator[Pin]:
 
 def _project(source: Source) -> Iterator[Pin]:
     """Requirements in quotes, and Poetry's keys; what only the build needs is left out."""
-    build = re.search(r"(?m)^\[build-system\][^\[]*(?:\[[^\[]*)?(?=^\[|\Z)", source.text)
+    build = _build_section(source.text)
     for pin in [*_found(source, _quoted()), *_found(source, _keyed())]:
-        if build is None or not build.start() <= pin.version.place.start < build.end():
+        if pin.version.place.start not in build:
             yield pin
+
+
+def _build_section(text: str) -> range:
+    head = re.search(r"(?m)^\[build-system\]", text)
+    if head is None:
+        return range(0)
+    following = re.compile(r"(?m)^\[").search(text, head.end())
+    return range(head.end(), following.start() if following is not None else len(text))
 
 
 def _quoted() -> str:
@@ -117,7 +127,7 @@ def _keyed() -> str:
 
 def _conda(source: Source) -> Iterator[Pin]:
     single = r"(?:::)?(?P<version>=\s*\d[\w.*+]*)(?==|\s|['\"]|$)"
-    start = rf"""(?m)^\s*-\s*["']?(?:[\w-]+::)?(?P<name>{_names()}){_EXTRAS}"""
+    start = rf"""(?m)^[ \t]*-[ \t]*["']?(?:[\w-]+::)?(?P<name>{_names()}){_EXTRAS}"""
     yield from _found(source, start + single)
     yield from _found(source, start + _SPECIFIER)
 
@@ -128,7 +138,7 @@ def _docker(source: Source) -> Iterator[Pin]:
         if pin is not None:
             yield pin
     for line in re.finditer(r"(?mi)^RUN\b(?:[^\n]*\\\r?\n)*[^\n]*", source.text):
-        if re.search(r"\b(pip3?|uv|conda|mamba)\b.*\binstall\b", line[0], re.DOTALL):
+        if "install" in line[0] and re.search(r"\b(pip3?|uv|conda|mamba)\b", line[0]):
             yield from _found(source, rf"""(?<=[\s"'])(?P<name>{_names()}){_EXTRAS}{_SPECIFIER}""", line.span())
 
 

@@ -91,7 +91,7 @@ def _read(tree: Tree, folder: Path) -> Iterator[Asked]:
     from dtlint.frameworks.requirements import kind_of_requirements, read_requirements
 
     for file in files[:_MOST_FILES]:
-        kind = kind_of_requirements(file.name)
+        kind = kind_of_requirements(file.name, file.parent.name.lower())
         if kind and tree.inside(file):
             try:
                 source = tree.source(file)
