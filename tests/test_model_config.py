@@ -150,6 +150,7 @@ class TestJoining:
         [
             "--model_name_or_path ./ckpt/tiny",
             "--model_name_or_path=ckpt/tiny/",
+            "--model-path ckpt/tiny",
             "--model_name_or_path ckpt/tiny/model.safetensors",
             "--model_name_or_path gpt2 --config_name ckpt/tiny",
             "--config_name ckpt/tiny/config.json --model_name_or_path gpt2",

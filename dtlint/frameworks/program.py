@@ -20,8 +20,12 @@ FILE_FLAGS = {
 """Flags of training scripts that name a DeepSpeed config; dashes may stand for underscores."""
 
 MODEL_FLAGS = frozenset(
-    ("--model_name_or_path", "--model", "--model_name", "--model_id", "--base_model", "--pretrained_model_name_or_path")
-)
+    (
+        "--model_name_or_path", "--model", "--model_name", "--model_id", "--model_id_or_path", "--model_path",
+        "--base_model", "--base_model_name_or_path", "--pretrained_model", "--pretrained_model_path",
+        "--pretrained_model_name_or_path", "--actor_model_name_or_path", "--pretrain",
+    )
+)  # fmt: skip
 """Flags that name the model: a folder with its config.json, or a name that the catalog knows."""
 TOKENIZER_FLAGS = frozenset(("--tokenizer", "--tokenizer_name", "--tokenizer_name_or_path", "--tokenizer_path"))
 """Flags that name a tokenizer, which is called as its model is."""
