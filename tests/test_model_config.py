@@ -204,6 +204,21 @@ class TestJoining:
         assert plan(tmp_path, files).value("model.layers") == 22
         assert plan(tmp_path, files, "train.py").value("model.layers") == 22
 
+    def test_program_with_a_loop_of_its_own(self, tmp_path: Path) -> None:
+        program = (
+            "import deepspeed\n"
+            "from transformers import AutoModelForCausalLM\n"
+            'model = AutoModelForCausalLM.from_pretrained("ckpt/tiny")\n'
+            "model, optimizer, _, _ = deepspeed.initialize(model=model, config='ds.json')\n"
+            "model.backward(loss)\nmodel.step()\n"
+        )
+        files = {**FILES, "train.py": program, "run.sh": "deepspeed --num_gpus 8 train.py\n"}
+        assert plan(tmp_path, files).value("model.layers") == 22
+
+    def test_a_program_that_only_loads_a_model_is_no_run(self, tmp_path: Path) -> None:
+        program = 'import deepspeed\nfrom transformers import AutoModel\nmodel = AutoModel.from_pretrained("gpt2")\n'
+        assert runs(tmp_path, {"look.py": program}, "look.py").runs == ()
+
     def test_nothing_outside_the_root_is_read(self, tmp_path: Path) -> None:
         outside, inside = tmp_path / "outside", tmp_path / "inside"
         outside.mkdir()

@@ -47,7 +47,7 @@ def read(program: Program) -> Reading:
     configs = _standing(program, (*_ARGUMENTS, *_TRL))
     frontend = _frontend(program, configs)
     if not frontend:
-        return Reading(LAYER)
+        return Reading(LAYER, claims=tuple(_only_model(program)), files=_model_file(program))
     told = _arguments(program, configs[0]) if len(configs) == 1 else Reading(LAYER)
     claims, files = (*told.claims, *_model_claims(program)), (*told.files, *_model_file(program))
     return told._replace(claims=claims, files=files, frontend=frontend)
@@ -134,6 +134,13 @@ def _named(load: Call) -> Iterator[Claim]:
     claim = programs.model_claim("from_pretrained", word) if word is not None else None
     if claim is not None:
         yield claim
+
+
+def _only_model(program: Program) -> Iterator[Claim]:
+    """The name of the one model that a program with a training loop of its own loads."""
+    loads = _standing(program, LOADERS)
+    if len(loads) == 1:
+        yield from _named(loads[0])
 
 
 def _model_file(program: Program) -> tuple[NamedFile, ...]:

@@ -435,7 +435,9 @@ def _collections(readings: Iterable[Reading]) -> dict[str, tuple[Member, ...]]:
 
 
 def _speaks(reading: Reading) -> bool:
-    return bool(reading.claims or reading.framework or any(reading.collections.values()))
+    """Whether a reading tells of training; which model a program loads does not."""
+    told = any(reading.frontend or not claim.setting.startswith("model.") for claim in reading.claims)
+    return bool(told or reading.framework or any(reading.collections.values()))
 
 
 def _launch_key(candidate: _Candidate) -> tuple[str, int]:
