@@ -85,21 +85,57 @@ def asked_in(tree: Tree, folder: Path) -> tuple[Asked, ...]:
 
 
 def _read(tree: Tree, folder: Path) -> Iterator[Asked]:
-    files = list(_files(folder))
-    if not files:
+    """What the files ask for; the reader is loaded only if one of them can ask for a package that is known."""
+    sources = [source for file in list(_files(folder))[:_MOST_FILES] if (source := _source(tree, file)) is not None]
+    if not sources:
         return
     from dtlint.frameworks.requirements import kind_of_requirements, read_requirements
 
-    for file in files[:_MOST_FILES]:
-        kind = kind_of_requirements(file.name, file.parent.name.lower())
-        if kind and tree.inside(file):
-            try:
-                source = tree.source(file)
-            except Unreadable:
-                continue
-            reading = read_requirements(source, kind)
-            if reading.claims:
-                yield Asked(source, reading)
+    for source in sources:
+        assert source.file is not None
+        kind = kind_of_requirements(source.file.name, source.file.parent.name.lower())
+        reading = read_requirements(source, kind) if kind else Reading(LAYER)
+        if reading.claims:
+            yield Asked(source, reading)
+
+
+def _source(tree: Tree, file: Path) -> Source | None:
+    """The file, if it lies in the tree and can ask for a package that is known."""
+    try:
+        source = tree.source(file) if tree.inside(file) else None
+    except Unreadable:
+        return None
+    return source if source is not None and _may_ask(source.text.lower()) else None
+
+
+_ASKED_FOR = (
+    "deepspeed",
+    "megatron-core",
+    "megatron_core",
+    "torch",
+    "pytorch-gpu",
+    "transformers",
+    "accelerate",
+    "trl",
+    "major",
+)
+"""What stands in a file that asks for a package that is known, in small letters, and what follows it there."""
+_FOLLOWS = frozenset('=<>~![: "')
+
+
+def _may_ask(text: str) -> bool:
+    """A quick test that most files do not pass: a name with what can stand before a version."""
+    return any(_stands(word, text) for word in _ASKED_FOR)
+
+
+def _stands(word: str, text: str) -> bool:
+    at = text.find(word)
+    while at >= 0:
+        behind = text[at + len(word) : at + len(word) + 2]
+        if behind[:1] in _FOLLOWS and behind not in ('",', '"]', '" '):
+            return True
+        at = text.find(word, at + 1)
+    return False
 
 
 def _files(folder: Path) -> Iterator[Path]:
