@@ -13,7 +13,7 @@ from dtlint.frameworks.slurm import read_directives, read_srun, spell
 from dtlint.frameworks.slurm.grammar import GRAMMAR
 from dtlint.languages.traced import Word
 from dtlint.source import Source
-from dtlint.value import Plain, Unknown
+from dtlint.value import Plain, Unknown, Value
 
 
 def directives(*lines: str) -> dict[str, Plain]:
@@ -294,3 +294,34 @@ def test_any_order_of_words_is_read_without_an_error(parts: list[str]) -> None:
 )
 def test_every_letter_stands_for_an_option(grammar: Grammar) -> None:
     assert set(grammar.short.values()) | grammar.dashed <= set(grammar.long)
+
+
+BINDINGS = {
+    "--gpus-per-task=1": (1, "way"),
+    "--gpus-per-task=a100:2": (2, "way"),
+    "--ntasks-per-gpu=1": (1, "way"),
+    "--tres-per-task=gres/gpu:1": (1, "way"),
+    "--tres-per-task=cpu:4,gres/gpu:a100:2": (2, "way"),
+    "--gpu-bind=single:1": (1, "name"),
+    "--gpu-bind=per_task:2": (2, "name"),
+    "--gpu-bind=map_gpu:0,1,2,3": (1, "name"),
+    "--gpu-bind=verbose,map_gpu:0,1": (1, "name"),
+    "--gpu-bind=none": (0, "name"),
+    "--tres-bind=gres/gpu:single:1": (1, "name"),
+    "--gpus-per-task=1 --gpu-bind=none": (0, "name"),
+    "--gpus-per-task=1 --gres-flags=allow-task-sharing": (0, "name"),
+    "--gpu-bind=closest": (None, "name"),
+    "--gpu-bind=$BIND": (None, "name"),
+}
+
+
+@pytest.mark.parametrize(("options", "seen"), BINDINGS.items(), ids=list(BINDINGS))
+def test_how_many_gpus_a_task_sees(options: str, seen: tuple[int | None, str]) -> None:
+    (member,) = read_srun(words(f"srun {options} python train.py")).collections["launch.bindings"]
+    gpus, by = member.fields["gpus_per_task"], member.fields["by"]
+    assert (gpus.value if isinstance(gpus, Value) else None, by.value if isinstance(by, Value) else "") == seen
+
+
+@pytest.mark.parametrize("options", ["--gpus-per-node=8", "--gres=gpu:8", "--tres-per-task=cpu:4", ""])
+def test_requests_that_bind_no_task(options: str) -> None:
+    assert "launch.bindings" not in read_srun(words(f"srun {options} python train.py")).collections

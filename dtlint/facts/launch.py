@@ -14,6 +14,8 @@ OTHERS = ("MI", "Trainium", "TPU", "Gaudi")
 """Beginnings of the names of accelerators that are not NVIDIA's."""
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
+_EACH_SEES_ALL = ("torchrun", "torch.distributed.launch", "slurm", "mpi")
+"""Launchers that show every process the GPUs of its machine, unless they are told to bind."""
 
 
 @register("launch.spread", "flag", "", (), "torchrun")
@@ -62,6 +64,41 @@ def visible_gpus(plan: Plan) -> FactValue:
         if isinstance(pair, tuple) and len(pair) == 2 and pair[0] == VISIBLE and isinstance(pair[1], str):
             return len({part.strip() for part in pair[1].split(",") if part.strip()})
     return Unknown(f"the launch does not set {VISIBLE}")
+
+
+@register("launch.gpus_of_a_task", "number", "GPUs", (), "slurm")
+def gpus_of_a_task(plan: Plan) -> FactValue:
+    """GPUs that each task sees: what binds by name counts before what binds by the way, srun before sbatch."""
+    found = [member for member in plan.collection("launch.bindings") if isinstance(member, Member)]
+    chief = next((member for member in found if _plain(member, "by") == "name"), found[0] if found else None)
+    if chief is None:
+        return Unknown("nothing binds tasks to GPUs")
+    seen = chief.fields["gpus_per_task"]
+    if isinstance(seen, Value) and isinstance(seen.value, int) and seen.value > 0:
+        return seen.value
+    return seen if isinstance(seen, Unknown) else Unknown(f"{_plain(chief, 'option')}: each sees the GPUs of its node")
+
+
+@register("launch.shares_gpus", "flag", "", ("launch.launcher", "communication.env"), "slurm")
+def shares_gpus(plan: Plan) -> FactValue:
+    """Whether every process sees more than one GPU, so that it must pick its own."""
+    if plan.word("launch.launcher") not in _EACH_SEES_ALL:
+        return Unknown("what starts the processes may show each its own GPU")
+    visible, bound = visible_gpus(plan), gpus_of_a_task(plan)
+    if _hidden(plan):
+        return Unknown(f"{VISIBLE} is not known")
+    return 1 not in (visible, bound)
+
+
+def _hidden(plan: Plan) -> bool:
+    """Whether the launch sets CUDA_VISIBLE_DEVICES to something that is not known."""
+    members = [member for member in plan.collection("launch.environment") if isinstance(member, Member)]
+    return any(_plain(member, "name") == VISIBLE and not _plain(member, "value") for member in members)
+
+
+def _plain(member: Member, field: str) -> str:
+    value = member.fields.get(field)
+    return str(value.value) if isinstance(value, Value) else ""
 
 
 @register("cluster.before_blackwell", "flag", "", ("cluster.gpu",), "megatron-arguments")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from dtlint.frameworks import Claim, Member, NamedFile, Reading
-from dtlint.frameworks.arguments import behind_program, stretch, unknown_flag
+from dtlint.frameworks.arguments import behind_program, stretch, texts, unknown_flag
 from dtlint.frameworks.interpreter import program_name, python_program
 from dtlint.frameworks.options import Grammar, Option, Split, integer, literal_place, split_options, text_of, whole
 from dtlint.languages.traced import Word, setting_of
@@ -181,7 +181,17 @@ def _collections(split: Split, written: Mapping[str, Word]) -> Mapping[str, tupl
         "config.unknown": tuple(_unknown_member(option) for option in split.unknown),
         "launch.elastic": _elastic(written.get("nnodes")),
         "launch.lost": tuple(behind_program(split, _OWN)),
+        "launch.bindings": _virtual_ranks(split),
     }
+
+
+def _virtual_ranks(split: Split) -> tuple[Member, ...]:
+    """--virtual-local-rank, under which each process sees its own GPU only: `gpus_per_task`, `option`, `by`."""
+    option = split.last("virtual-local-rank")
+    if option is None:
+        return ()
+    fields = {**texts(option.place, option=option.spelled, by="name"), "gpus_per_task": setting_of(option.flag, 1)}
+    return (Member(option.place, fields),)
 
 
 def _unknown_member(option: Option) -> Member:

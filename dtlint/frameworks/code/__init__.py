@@ -33,6 +33,10 @@ def _collectors(words: set[str]) -> Iterator[tuple[str, Collector]]:
 
         yield "code.early_optimizers", early_optimizers
         yield "code.shard_clips", shard_clips
+    if "init_process_group" in words:
+        from dtlint.frameworks.code.devices import shared_devices
+
+        yield "code.shared_devices", shared_devices
     if "DistributedDataParallel" in words:
         from dtlint.frameworks.code.wrapping import bypassed_models, moved_models, searched_recomputations
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dtlint.frameworks import Claim, Member, NamedFile, Reading
 from dtlint.frameworks.arguments import meant, misspelt_flag, stretch, texts
 from dtlint.frameworks.options import Option, Split, integer, literal_place, split_options, text_of, whole
+from dtlint.frameworks.slurm.bindings import bindings
 from dtlint.frameworks.slurm.gpus import gpu_claims
 from dtlint.frameworks.slurm.grammar import GRAMMAR
 from dtlint.frameworks.tasks import are_processes
@@ -208,7 +209,7 @@ def _collections(split: Split, tool: str) -> Mapping[str, tuple[Member, ...]]:
     found = {
         "config.unknown": tuple(_misspelt(split, tool)),
         "launch.tasks": _written_tasks(split),
-        "launch.bindings": _bindings(split),
+        "launch.bindings": bindings(split),
     }
     return {name: members for name, members in found.items() if members}
 
@@ -219,16 +220,6 @@ def _misspelt(split: Split, tool: str) -> Iterator[Member]:
         near = meant(option.name, tuple(GRAMMAR.long))
         if near is not None:
             yield misspelt_flag(option, "--" + near, tool)
-
-
-def _bindings(split: Split) -> tuple[Member, ...]:
-    """--gpus-per-task, unless tasks may share GPUs: gpus_per_task."""
-    option, flags = split.last("gpus-per-task"), split.last("gres-flags")
-    if option is None or (flags is not None and flags.value is not None and "allow-task-sharing" in flags.value.shown):
-        return ()
-    word = option.value
-    digits = word.part(word.shown.rfind(":") + 1) if word is not None else None
-    return (Member(option.place, {"gpus_per_task": integer(digits)}),)
 
 
 def _written_tasks(split: Split) -> tuple[Member, ...]:

@@ -1,0 +1,82 @@
+"""Models that every rank puts on the first GPU of its machine: `code.shared_devices`."""
+
+from __future__ import annotations
+
+import pytest
+
+from dtlint.frameworks import pytorch
+from dtlint.languages.python import link, read_module
+from dtlint.source import Source
+
+HEAD = """
+import os
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+from net import Net
+local_rank = int(os.environ["LOCAL_RANK"])
+"""
+START = 'dist.init_process_group("nccl")\n'
+MODEL = "model = DDP(Net().cuda())\n"
+
+
+def moved(text: str, **others: str) -> list[str]:
+    modules = {"train.py": read_module(Source("train.py", HEAD + text))}
+    modules.update({f"{name}.py": read_module(Source(f"{name}.py", other)) for name, other in others.items()})
+    found = pytorch.read(link(modules)).collections.get("code.shared_devices", ())
+    return [str(getattr(member.fields["moved"], "value", "?")) for member in found]
+
+
+SHARED = {
+    "in the call": (MODEL, "Net().cuda()"),
+    "to a word": ('model = DDP(Net().to("cuda"))\n', 'Net().to("cuda")'),
+    "to a device": ('model = Net().to(torch.device("cuda"))\nmodel = DDP(model)\n', 'Net().to(torch.device("cuda"))'),
+    "where there is a GPU": (
+        'device = "cuda" if torch.cuda.is_available() else "cpu"\nmodel = Net()\nmodel.to(device)\nmodel = DDP(model)\n',
+        "model.to(device)",
+    ),
+    "behind a conversion": ("model = Net().cuda()\nmodel = DDP(model.to(torch.bfloat16))\n", "Net().cuda()"),
+    "set too late": (MODEL + "torch.cuda.set_device(local_rank)\n", "Net().cuda()"),
+    "with norms across ranks": (
+        "net = torch.nn.SyncBatchNorm.convert_sync_batchnorm(Net().cuda())\nmodel = DDP(net, device_ids=[local_rank])\n",
+        "Net().cuda()",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "call"), SHARED.values(), ids=SHARED)
+def test_a_model_on_cuda_without_a_number(text: str, call: str) -> None:
+    assert moved(START + text) == [call]
+
+
+APART = {
+    "the device is set": "torch.cuda.set_device(local_rank)\n" + START + MODEL,
+    "the device is set by accelerators' own call": "torch.accelerator.set_device_index(local_rank)\n" + START + MODEL,
+    "the group is told": 'dist.init_process_group("nccl", device_id=torch.device(local_rank))\n' + MODEL,
+    "the group may be told": 'dist.init_process_group("nccl", **options())\n' + MODEL,
+    "the model has a number": START + "model = DDP(Net().cuda(local_rank))\n",
+    "the device has a number": START + 'model = DDP(Net().to(f"cuda:{local_rank}"))\n',
+    "the device is made of two": START + 'model = DDP(Net().to(torch.device("cuda", local_rank)))\n',
+    "the device comes from outside": START + "def wrap(device):\n    return DDP(Net().to(device))\n",
+    "the model stays on the CPU": START + "model = DDP(Net())\n",
+    "the backend is another": 'dist.init_process_group("gloo")\n' + MODEL,
+    "the backend is not known": 'dist.init_process_group(os.environ["BACKEND"])\n' + MODEL,
+    "a variable shows one GPU": 'os.environ["CUDA_VISIBLE_DEVICES"] = str(local_rank)\n' + START + MODEL,
+    "a mesh sets the device": (
+        "from torch.distributed.device_mesh import init_device_mesh\n"
+        'mesh = init_device_mesh("cuda", (8,))\n' + START + MODEL
+    ),
+    "a package sets it": "import accelerate\n" + START + MODEL,
+    "a helper that is not read may set it": "from tools import setup_device\nsetup_device()\n" + START + MODEL,
+    "with a device": START + "with torch.cuda.device(local_rank):\n    model = DDP(Net().cuda())\n",
+}
+
+
+@pytest.mark.parametrize("text", APART.values(), ids=APART)
+def test_a_program_whose_ranks_may_stand_apart(text: str) -> None:
+    assert moved(text) == []
+
+
+def test_the_device_may_be_set_in_another_file() -> None:
+    helper = "import torch\n\n\ndef start(rank):\n    torch.cuda.set_device(rank)\n"
+    assert moved("from helper import start\nstart(local_rank)\n" + START + MODEL, helper=helper) == []
