@@ -302,6 +302,25 @@ def test_how_a_user_writes_a_setting(name: str, value: object, text: str | None)
     assert spell(name, value) == text  # type: ignore[arg-type]
 
 
+class TestRecomputation:
+    @pytest.mark.parametrize(
+        ("arguments", "variant"),
+        [
+            ("""--gradient_checkpointing_kwargs {"use_reentrant":false}""", False),
+            ("""--gradient_checkpointing_kwargs {"use_reentrant":true}""", True),
+            ("""--activation_checkpointing_kwargs={"use_reentrant":false}""", False),
+            ("--gradient_checkpointing_kwargs {}", None),
+            ("--gradient_checkpointing_kwargs no-json", None),
+        ],
+    )
+    def test_the_variant(self, arguments: str, variant: bool | None) -> None:
+        assert claims(read(f"--gradient_checkpointing {arguments}")).get("checkpointing.reentrant") == variant
+
+    @pytest.mark.parametrize(("value", "asked"), [("True", True), ("False", False), ("$CACHE", False)])
+    def test_a_cache_is_asked_for(self, value: str, asked: bool) -> None:
+        assert bool(read(f"--use_cache {value} --bf16").collections.get("code.obstacles")) is asked
+
+
 NAMES = st.sampled_from(
     ["bf16", "fsdp", "deepspeed", "gradient_checkpointing", "lora_r", "use_lora", "bits", "max_steps", "freeze_llm"]
 )

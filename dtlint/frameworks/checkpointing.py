@@ -7,14 +7,17 @@ from collections.abc import Iterator
 
 from dtlint.frameworks import Claim
 from dtlint.frameworks.torch_names import CHECKPOINT_WRAPPERS, CHECKPOINTS, SELECTIVE_POLICIES
-from dtlint.languages.python.calls import calls
-from dtlint.languages.python.places import Place, place_of
-from dtlint.languages.python.program import Program, sites
+from dtlint.languages.python.calls import Call, call_at, calls, passed, unpacked_dict
+from dtlint.languages.python.constants import evaluate
+from dtlint.languages.python.places import Place, place_of, unknown
+from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import reach, stands
 from dtlint.source import Span
-from dtlint.value import Choice, Option, Origin, Unknown, Value
+from dtlint.value import Choice, Option, Origin, Setting, Unknown, Value
 
-_SWITCH = "gradient_checkpointing_enable"
+_SWITCHES = ("gradient_checkpointing_enable", "activation_checkpointing_enable")
+"""A Hugging Face model's method; from Transformers 5 on it has the second name too."""
+_OPTIONS = ("gradient_checkpointing_kwargs", "activation_checkpointing_kwargs")
 
 
 def checkpointing_claims(program: Program) -> tuple[Claim, ...]:
@@ -33,16 +36,36 @@ def checkpointing_claims(program: Program) -> tuple[Claim, ...]:
     return (Claim("checkpointing.activations", value, span.text),)
 
 
+def variant_claims(program: Program) -> tuple[Claim, ...]:
+    """`checkpointing.reentrant` where a call that turns recomputation on says it."""
+    for module in program.modules.values():
+        for site in (site for name in _SWITCHES for site in module.called.get(name, ())):
+            place = place_of(program, module, site)
+            found = variant(call_at(place, module.text(site.node)), 0)
+            if found is not None and stands(place) is not False:
+                return (Claim("checkpointing.reentrant", found, "use_reentrant"),)
+    return ()
+
+
+def variant(call: Call, position: int | None = None) -> Setting | None:
+    """What `gradient_checkpointing_kwargs={"use_reentrant": ...}` of a call says, None if nothing."""
+    for item in (item for name in _OPTIONS for item in passed(call, name, position)):
+        options = unpacked_dict(item.place)
+        found = (options or {}).get("use_reentrant", ())
+        if options is None or len(found) > 1:
+            return unknown(item.place, "the options of recomputation are not known")
+        if found:
+            return evaluate(found[0].place)
+    return None
+
+
 def _places(program: Program) -> Iterator[tuple[Place, Span]]:
     for call in calls(program, (*CHECKPOINT_WRAPPERS, *CHECKPOINTS)):
         yield call.place, call.head
     for module in program.modules.values():
-        if _SWITCH not in module.source.text:
-            continue
-        for site in sites(module):
-            node = site.node
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == _SWITCH:
-                yield place_of(program, module, site), module.span(node.func)
+        for site in (site for name in _SWITCHES for site in module.called.get(name, ())):
+            if isinstance(site.node, ast.Call) and isinstance(site.node.func, ast.Attribute):
+                yield place_of(program, module, site), module.span(site.node.func)
 
 
 def _extent(program: Program, span: Span) -> Value | Unknown:

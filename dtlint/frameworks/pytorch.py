@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dtlint.frameworks import Claim, Member, Reading, code
-from dtlint.frameworks.checkpointing import checkpointing_claims
+from dtlint.frameworks.checkpointing import checkpointing_claims, variant_claims
 from dtlint.frameworks.device_mesh import mesh_claims, meshes
 from dtlint.frameworks.exchange import collectives
 from dtlint.languages.python.program import Program
@@ -17,7 +17,7 @@ def read(program: Program) -> Reading:
 
     A program that exchanges all gradients by hand and wraps the model in nothing is plain data parallelism of torch.
     """
-    claims = (*mesh_claims(program), *checkpointing_claims(program))
+    claims = (*mesh_claims(program), *checkpointing_claims(program), *variant_claims(program))
     built = meshes(program)
     place = built[0].place if built else None
     members = collectives(program)

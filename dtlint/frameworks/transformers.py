@@ -14,7 +14,8 @@ from dtlint.frameworks.arguments import stretch, texts
 from dtlint.frameworks.flag_list import Flags, names_of, read_flags, switch
 from dtlint.frameworks.options import Option, bound, integer, number, text_of
 from dtlint.frameworks.transformers_adapters import QUANTIZERS, SWITCHES, adapter_claims
-from dtlint.frameworks.transformers_fsdp import checkpoints_by_flag, fsdp_claims, is_fsdp
+from dtlint.frameworks.transformers_checkpointing import caches, checkpointing_claims
+from dtlint.frameworks.transformers_fsdp import fsdp_claims, is_fsdp
 from dtlint.frameworks.transformers_spelling import spell
 from dtlint.languages.traced import Word, setting_of
 from dtlint.value import Plain, Setting, Unknown, Value
@@ -102,7 +103,7 @@ def read_arguments(program: Sequence[Word]) -> Reading:
         *_plain_claims(flags),
         *_batch(flags),
         *_precision(flags),
-        *_checkpointing(flags),
+        *checkpointing_claims(flags),
         *_optimizer(flags),
         *_buckets(flags),
         *_own_config(flags),
@@ -117,7 +118,7 @@ def read_arguments(program: Sequence[Word]) -> Reading:
         framework=_framework(flags),
         frontend=frontend,
         open=flags.open,
-        collections=_numbers(flags),
+        collections={**_numbers(flags), **caches(flags)},
     )
 
 
@@ -199,22 +200,6 @@ def _precision(flags: Flags) -> Iterator[Claim]:
 
 def _compute(option: Option, value: Setting, name: str) -> Claim:
     return Claim("precision.compute", value._replace(value=name) if isinstance(value, Value) else value, option.spelled)
-
-
-def _checkpointing(flags: Flags) -> Iterator[Claim]:
-    off = flags.flags.get("disable-gradient-checkpointing")
-    if off is not None and flags.on("disable-gradient-checkpointing"):
-        yield Claim("checkpointing.activations", setting_of(off.flag, "none"), off.spelled)
-        return
-    option = flags.first(("gradient-checkpointing", "activation-checkpointing", "grad-checkpoint"))
-    value = switch(option) if option is not None else None
-    if option is not None and value is not None:
-        if isinstance(value, Value):
-            value = value._replace(value="full" if value.value else "none")
-        yield Claim("checkpointing.activations", value, option.spelled)
-    on = checkpoints_by_flag(flags)
-    if on is not None:
-        yield Claim("checkpointing.placement", setting_of(on.value or on.flag, "outside"), on.spelled)
 
 
 def _optimizer(flags: Flags) -> Iterator[Claim]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -17,6 +18,8 @@ SUFFIXES = (".json", ".yaml", ".yml")
 _COMMANDS = ("train", "sft", "dpo", "grpo", "pt", "rlhf")
 """Words that stand between a command line tool (llamafactory-cli, trl) and the file."""
 _MOST_ARGUMENTS = 400
+_OF_OBJECTS = ("gradient_checkpointing_kwargs", "activation_checkpointing_kwargs")
+"""Arguments whose value is an object."""
 
 
 def looks_like_arguments(document: Document) -> bool:
@@ -54,11 +57,18 @@ def _program(document: Document) -> tuple[Word, ...]:
 
 def _words(root: Node | None) -> Iterator[Word]:
     for entry in (root.entries if root is not None else ())[:_MOST_ARGUMENTS]:
+        if entry.key in _OF_OBJECTS and entry.node.kind == "object":
+            yield from (literal_word(f"--{entry.key}", entry.place), literal_word(_json(entry.node), entry.place))
         values = entry.node.items if entry.node.kind == "array" else (entry.node,)
         if entry.node.kind in ("object", "null"):
             continue
         yield literal_word(f"--{entry.key}", entry.place)
         yield from (_value(node) for node in values if node.kind not in ("object", "array", "null"))
+
+
+def _json(node: Node) -> str:
+    """A flat object as the text in which a command line passes it."""
+    return json.dumps({entry.key: entry.node.value for entry in node.entries if isinstance(entry.node.value, bool)})
 
 
 def _value(node: Node) -> Word:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from dtlint.frameworks import Claim, NamedFile, Reading
 from dtlint.frameworks import program as programs
+from dtlint.frameworks.checkpointing import variant
 from dtlint.frameworks.model_loading import LOADERS
 from dtlint.frameworks.torch_names import PRECISIONS, converted
 from dtlint.frameworks.transformers import read_arguments
@@ -92,9 +93,14 @@ def _arguments(program: Program, call: Call) -> Reading:
     script = literal_word(program.main.source.path, call.span)
     words = [word for name in call.keywords for word in _words(call, name)]
     reading, named = read_arguments((script, *words)), programs.read((script, *words))
-    claims = tuple(claim._replace(name=claim.name.removeprefix("--")) for claim in reading.claims)
+    written = (claim for claim in reading.claims if claim.setting != "checkpointing.reentrant")
+    claims = tuple(claim._replace(name=claim.name.removeprefix("--")) for claim in written)
     files = tuple(file for file in (*reading.files, *named.files) if file.role != "script")
-    return reading._replace(layer=LAYER, place=call.head, claims=claims, files=files, open=reading.open or call.open)
+    told = variant(call)
+    variants = () if told is None else (Claim("checkpointing.reentrant", told, "use_reentrant"),)
+    return reading._replace(
+        layer=LAYER, place=call.head, claims=(*claims, *variants), files=files, open=reading.open or call.open
+    )
 
 
 def _words(call: Call, name: str) -> tuple[Word, ...]:

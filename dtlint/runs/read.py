@@ -30,7 +30,15 @@ def read_runs(paths: Sequence[Path], options: Options, stdin: str | None = None)
     focus = frozenset([tree.shown(file) for file, _ in files] + (["<stdin>"] if stdin is not None else []))
     if joiner.wants_launches():
         _search_launches(joiner, tree, {file for file, _ in files})
-    return joiner.finish(tuple(problems), focus)
+    found = joiner.finish(tuple(problems), focus)
+    return found._replace(focus=focus | _below([path for path in named if path.is_dir()], found.sources))
+
+
+def _below(folders: Sequence[Path], sources: Iterable[Source]) -> frozenset[str]:
+    """The files that were read because others name them, and that lie in a folder which the user names."""
+    resolved = [folder.resolve() for folder in folders]
+    files = [(source.path, source.file.resolve()) for source in sources if source.file is not None]
+    return frozenset(path for path, file in files if any(file.is_relative_to(folder) for folder in resolved))
 
 
 def read_command_line(words: Sequence[str], options: Options) -> RunSet:

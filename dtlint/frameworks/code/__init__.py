@@ -33,6 +33,10 @@ def _collectors(words: set[str]) -> Iterator[tuple[str, Collector]]:
 
         yield "code.early_optimizers", early_optimizers
         yield "code.shard_clips", shard_clips
+    if "from_pretrained" in words:
+        from dtlint.frameworks.code.obstacles import obstacles
+
+        yield "code.obstacles", obstacles
     if "init_process_group" in words:
         from dtlint.frameworks.code.devices import shared_devices
 
