@@ -11,6 +11,7 @@ from dtlint.frameworks import mpirun, torchrun, wrappers
 from dtlint.frameworks.options import Grammar
 from dtlint.frameworks.slurm import read_directives, read_srun, spell
 from dtlint.frameworks.slurm.grammar import GRAMMAR
+from dtlint.languages.shell import read_script
 from dtlint.languages.traced import Word
 from dtlint.source import Source
 from dtlint.value import Plain, Unknown, Value
@@ -325,3 +326,21 @@ def test_how_many_gpus_a_task_sees(options: str, seen: tuple[int | None, str]) -
 @pytest.mark.parametrize("options", ["--gpus-per-node=8", "--gres=gpu:8", "--tres-per-task=cpu:4", ""])
 def test_requests_that_bind_no_task(options: str) -> None:
     assert "launch.bindings" not in read_srun(words(f"srun {options} python train.py")).collections
+
+
+LATE = {
+    "below a command": ("#SBATCH -N 2\nset -e\n#SBATCH --gres=gpu:8\n", ["--gres=gpu:8"]),
+    "two lines": ("#SBATCH -N 2\ncd /x\n#SBATCH --ntasks=4\n#SBATCH -n 8\n", ["--ntasks=4", "-n 8"]),
+    "of no machine": ("#SBATCH -N 2\ncd /x\n#SBATCH --output=log\n", []),
+    "commented out": ("#SBATCH -N 2\ncd /x\n##SBATCH --gres=gpu:8\n", []),
+    "above all commands": ("#SBATCH -N 2\n\n# a note\n#SBATCH --gres=gpu:8\ncd /x\n", []),
+    "of another script": ("#SBATCH -N 2\ncat > job.sh <<'EOF'\n#!/bin/bash\n#SBATCH --gres=gpu:8\nEOF\n", []),
+    "of a script that sbatch is not given": ("cd /x\n#SBATCH --gres=gpu:8\n", []),
+}
+
+
+@pytest.mark.parametrize(("lines", "lost"), LATE.values(), ids=LATE)
+def test_directives_that_stand_too_low(lines: str, lost: list[str]) -> None:
+    script = read_script(Source("job.sh", f"#!/bin/bash\n{lines}srun python train.py\n"))
+    reading = read_directives(script.directives, script.late)
+    assert [member["words"] for member in fields(reading, "launch.lost")] == lost

@@ -33,6 +33,12 @@ def starter(plan: Plan) -> FactValue:
     return str(name.value) if isinstance(name, Value) else "none"
 
 
+@register("launch.meets_itself", "flag", "", (), "torchrun-doc")
+def meets_itself(plan: Plan) -> FactValue:
+    """Whether each machine asks itself for the address at which all are to meet."""
+    return bool(plan.collection("launch.own_hosts"))
+
+
 @register("launch.rank_in_file", "flag", "", ("launch.node_rank",), "accelerate-launch")
 def rank_in_file(plan: Plan) -> FactValue:
     """Whether a config gives the machine's number, so that it is the same wherever the config is read."""

@@ -8,7 +8,7 @@ from dtlint.frameworks import Member, Reading
 from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.interpreter import program_name
 from dtlint.languages.traced import Command, Word, setting_of
-from dtlint.value import Unknown
+from dtlint.source import Span
 
 STARTERS = frozenset(
     (
@@ -18,6 +18,8 @@ STARTERS = frozenset(
 )  # fmt: skip
 _RANK_FLAGS = ("--node-rank", "--machine-rank")
 _PORT_FLAGS = ("--master-port", "--rdzv-endpoint", "--main-process-port")
+_HOST_FLAGS = ("--rdzv-endpoint", "--master-addr", "--main-process-ip")
+_THIS_HOST = "cluster.this_host"
 _PER_TASK = ("SLURM_NODEID", "SLURM_PROCID")
 
 
@@ -26,14 +28,15 @@ def read(command: Command) -> Reading:
 
     Collections: `launch.starters` (`name`), and `launch.same_rank` (`name`, `variable`, `cause`): a node rank
     that is a number (constant), or a variable that the script that calls srun expands (early): every task gets the
-    same; and `launch.ports` (`port`, `stays`): a port of this machine on which the launch listens, and whether the
-    script goes on meanwhile (yes, no).
+    same; `launch.own_hosts` (`name`): an address that each task asks its own machine for; and `launch.ports` (`port`,
+    `stays`): a port of this machine on which the launch listens, and whether the script goes on meanwhile (yes, no).
     """
     words = [(wrapper.argv[0], wrapper) for wrapper in (*command.wrapper, command) if wrapper.argv]
     starters = tuple(_starter(word) for word, _ in words if program_name(word) in STARTERS)
     collections = {
         "launch.starters": starters,
-        "launch.same_rank": tuple(_same_rank(command.argv)),
+        "launch.same_rank": tuple(_same_rank(command)),
+        "launch.own_hosts": tuple(_own_hosts(command)),
         "launch.ports": () if starters else tuple(_ports(command)),
     }
     return Reading("starters", collections={name: found for name, found in collections.items() if found})
@@ -43,18 +46,40 @@ def _starter(word: Word) -> Member:
     return Member(word.place, {"name": setting_of(word, program_name(word))})
 
 
-def _same_rank(words: Sequence[Word]) -> Iterator[Member]:
-    """Ranks in the words of an srun over all nodes: numbers, and variables that the batch script expands."""
-    if not words or program_name(words[0]) != "srun" or any(_picks_nodes(word.shown) for word in words):
+def _same_rank(command: Command) -> Iterator[Member]:
+    """Ranks of a launch that srun starts on all nodes: numbers, and variables that the batch script expands."""
+    srun = _srun(command)
+    if srun is None or any(_picks_nodes(word.shown) for word in srun.argv):
         return
-    if any(word.shown.partition("=")[2] == "c10d" or word.text == "c10d" for word in words):
+    if any(word.shown.partition("=")[2] == "c10d" or word.text == "c10d" for word in command.argv):
         return
-    for flag, value in _ranks(words):
-        variable = _expanded_early(value)
+    for flag, value in _ranks(command.argv):
+        variable = _expanded_early(value, srun)
         shown = value.text if value.text is not None and value.text.isdecimal() else variable
         if shown:
             fields = texts(value.place, name=flag, variable=shown, cause="early" if variable else "constant")
             yield Member(value.place, fields)
+
+
+def _srun(command: Command) -> Command | None:
+    """The srun that starts a launch: the command itself, or what its text is handed to (`srun bash -c '...'`)."""
+    return next(
+        (each for each in (command, *command.wrapper) if each.argv and program_name(each.argv[0]) == "srun"), None
+    )
+
+
+def _own_hosts(command: Command) -> Iterator[Member]:
+    """Addresses that are the output of `hostname` in a text which srun hands to every task."""
+    srun = _srun(command)
+    handed = [piece.span for word in srun.argv for piece in word.pieces if piece.text is not None] if srun else []
+    for flag, value in _valued(command.argv):
+        own = [piece for piece in value.pieces if piece.text is None and piece.means == _THIS_HOST]
+        if flag.replace("_", "-") in _HOST_FLAGS and any(_holds(span, piece.span) for span in handed for piece in own):
+            yield Member(value.place, texts(value.place, name=flag))
+
+
+def _holds(outer: Span, inner: Span) -> bool:
+    return outer.source is inner.source and outer.start <= inner.start < outer.end
 
 
 def _picks_nodes(word: str) -> bool:
@@ -62,12 +87,13 @@ def _picks_nodes(word: str) -> bool:
     return word in ("-w", "-N1") or word.startswith(("--nodelist", "--nodes=1", "-w", "--relative"))
 
 
-def _expanded_early(value: Word) -> str:
-    """The variable of a task that stands for a rank, "" if it is none."""
-    setting = setting_of(value)
-    origin = setting.origin if isinstance(setting, Unknown) else None
-    text = origin.span.text if origin is not None and origin.span is not None else ""
-    return next((name for name in _PER_TASK if name in text), "")
+def _expanded_early(value: Word, srun: Command) -> str:
+    """The variable of a task that stands for a rank and that srun's own words hold no more; "" if it is none."""
+    early = {piece.span.start for word in srun.argv for piece in word.pieces if piece.text is None}
+    for piece in value.pieces:
+        if piece.text is None and piece.span.start in early:
+            return next((name for name in _PER_TASK if name in piece.span.text), "")
+    return ""
 
 
 def _ports(command: Command) -> Iterator[Member]:

@@ -106,13 +106,17 @@ class World(NamedTuple):
 
 
 class Script(NamedTuple):
-    """A launch script read: its worlds (one unless an undecided condition matters), `#SBATCH` words, broken places."""
+    """A launch script read: its worlds (one unless an undecided condition matters), `#SBATCH` words, broken places.
+
+    `late` are the words of each `#SBATCH` line that stands too low to be read by sbatch.
+    """
 
     source: Source
     worlds: tuple[World, ...]
     directives: tuple[Word, ...] = ()
     problems: tuple[Problem, ...] = ()
     lost: tuple[Lost, ...] = ()
+    late: tuple[tuple[Word, ...], ...] = ()
 
 
 def literal_word(text: str, span: Span) -> Word:

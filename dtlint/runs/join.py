@@ -367,7 +367,7 @@ def _directives(script: Script) -> Reading | None:
         return None
     from dtlint.frameworks.slurm import read_directives
 
-    return read_directives(script.directives)
+    return read_directives(script.directives, script.late)
 
 
 def _unread_default(readings: Sequence[Reading]) -> list[Reading]:

@@ -21,9 +21,18 @@ _SPELLINGS = {
     "launch.processes": "--ntasks",
 }
 
+_MACHINES = (
+    "nodes", "ntasks", "ntasks-per-node", "ntasks-per-gpu", "gpus", "gpus-per-node", "gpus-per-task", "gres",
+    "tres-per-task",
+)  # fmt: skip
+"""Options that say on how many machines, tasks and GPUs a job runs."""
 
-def read_directives(words: Sequence[Word]) -> Reading:
-    """What the words of a script's #SBATCH lines allocate. Variables in them are literal: Slurm expands none."""
+
+def read_directives(words: Sequence[Word], late: Sequence[Sequence[Word]] = ()) -> Reading:
+    """What the words of a script's #SBATCH lines allocate. Variables in them are literal: Slurm expands none.
+
+    `late` are the words of lines that stand too low to be read.
+    """
     kept = _without_comments(words)
     if not kept:
         return Reading("sbatch")
@@ -36,6 +45,7 @@ def read_directives(words: Sequence[Word]) -> Reading:
         "launch.tasks": _untold_tasks(kept[0], split),
         **_collections(split, "sbatch"),
         "launch.allocation": (_step(_first_of(kept, split), split),),
+        "launch.lost": tuple(_late(late)),
     }
     return Reading("sbatch", place, _allocation(split), _image(split), collections=collections)
 
@@ -67,6 +77,18 @@ def spell(setting: str, value: object) -> str | None:
     """How a user writes a setting for sbatch or srun; None for a setting that they do not have."""
     flag = _SPELLINGS.get(setting)
     return None if flag is None else f"{flag}={value}"
+
+
+def _late(lines: Sequence[Sequence[Word]]) -> Iterator[Member]:
+    """Lines below the first command that ask for nodes, tasks or GPUs, as members of `launch.lost`: `words`, `cause`
+    (late).
+    """
+    for line in lines:
+        kept = _without_comments(line)
+        asked = next((option for option in split_options(kept, GRAMMAR).options if option.name in _MACHINES), None)
+        if asked is not None:
+            shown = " ".join(word.shown for word in kept)
+            yield Member(asked.place, texts(asked.place, words=shown, cause="late"))
 
 
 def _without_comments(words: Sequence[Word]) -> tuple[Word, ...]:

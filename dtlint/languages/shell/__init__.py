@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from dtlint.languages.shell.directives import read_directives
+from dtlint.languages.shell.directives import late_directives, read_directives
 from dtlint.languages.shell.placeholders import without_template_faults
 from dtlint.languages.shell.reader import read_tree
 from dtlint.languages.shell.state import Given
@@ -44,7 +44,8 @@ def read_script(
     except RecursionError:
         problem = Problem(source.span(0, 0), "nested deeper than is followed", fatal=True)
         return Script(source, (World((), {}),), directives, (*problems, problem), tuple(lost))
-    return Script(source, worlds, (*directives, *more), (*problems, *met), tuple(lost))
+    late = late_directives(source)
+    return Script(source, worlds, (*directives, *more), (*problems, *met), tuple(lost), late)
 
 
 def command_of(words: Sequence[str]) -> Script:

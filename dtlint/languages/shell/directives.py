@@ -10,6 +10,8 @@ from dtlint.source import Source, Span
 from dtlint.value import Step
 
 LINE = r"(?m)^[ \t]*#SBATCH[ \t]+([^\n]*)"
+LATE_LINE = r"(?m)^#SBATCH[ \t]+([^\n]*)"
+HEREDOC = r"(?ms)<<-?[ \t]*['\"\\]?(\w+).*?^[ \t]*\1[ \t]*$"
 COMMAND = r"(?m)^[ \t]*[^#\s]"
 WORD = r"(?:[^\s'\"#]|(?<!\s)#|'[^'\n]*'|\"[^\"\n]*\")+"
 FOLLOWING = {
@@ -50,6 +52,19 @@ def read_directives(source: Source) -> tuple[Word, ...]:
     for line in re.compile(LINE).finditer(source.text, 0, end):
         words.extend(_words(source, line.start(1), line.end(1)))
     return tuple(words)
+
+
+def late_directives(source: Source) -> tuple[tuple[Word, ...], ...]:
+    """The words of each `#SBATCH` line below the first command, of a script that has some above it; sbatch reads none
+    of them. Lines of heredocs belong to another script.
+    """
+    command = re.search(COMMAND, source.text)
+    if command is None or not read_directives(source):
+        return ()
+    lines = re.compile(LATE_LINE).finditer(source.text, command.start())
+    texts = [heredoc.span() for heredoc in re.compile(HEREDOC).finditer(source.text, command.start())]
+    outside = (line for line in lines if not any(start < line.start() < end for start, end in texts))
+    return tuple(tuple(_words(source, line.start(1), line.end(1))) for line in outside)
 
 
 def _words(source: Source, start: int, end: int) -> list[Word]:
