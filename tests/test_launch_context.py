@@ -283,3 +283,53 @@ class TestPrograms:
         program = f"import torch\nimport torch.distributed\ntorch.autograd.set_detect_anomaly({mode})"
         plan = self.plan(tmp_path, program)
         assert listed(plan, "launch.debugging", "effect") == [(each,) for each in found]
+
+
+class TestMachinesOfMpi:
+    @pytest.mark.parametrize(
+        ("command", "nodes", "each"),
+        [
+            ("mpirun -n 16 -N 8 python train.py", 2, 8),
+            ("mpirun -np 16 --map-by ppr:4:node python train.py", 4, 4),
+            ("mpirun -np 16 --hostfile hosts python train.py", 2, 8),
+            ("mpirun --hostfile hosts python train.py", 2, 8),
+            ("mpirun -np 8 --hostfile hosts python train.py", 1, 8),
+            ("mpirun -np 4 --hostfile hosts python train.py", 1, 4),
+            ("mpirun -np 8 -npernode 4 --hostfile hosts python train.py", 2, 4),
+            ("mpiexec.hydra -n 16 -f machines python train.py", 2, 8),
+            ("mpirun -np 16 --hostfile bare python train.py", None, None),
+        ],
+    )
+    def test_processes_fill_the_machines(
+        self, tmp_path: Path, command: str, nodes: int | None, each: int | None
+    ) -> None:
+        (tmp_path / "hosts").write_text("# machines\na slots=8 max_slots=8\nb slots=8\n")
+        (tmp_path / "machines").write_text("a:8\nb:8\n")
+        (tmp_path / "bare").write_text("a\nb\n")
+        (plan,) = plans(tmp_path, command + "\n")
+        assert (plan.value("launch.nodes"), plan.value("launch.processes_per_node")) == (nodes, each)
+
+
+class TestOneRankOnTwoMachines:
+    LAUNCH = "torchrun --nnodes 2 --nproc_per_node 8 --node_rank {rank} --master_addr a --master_port 1 train.py"
+
+    def ranks(self, folder: Path, first: str, second: str) -> list[tuple[object, ...]]:
+        (plan,) = plans(folder, f"{first} &\n{second} &\nwait\n")
+        return listed(plan, "launch.same_rank", "variable", "cause")
+
+    def test_the_same_number_twice(self, tmp_path: Path) -> None:
+        one = self.LAUNCH.format(rank=0)
+        assert self.ranks(tmp_path, f'ssh a "{one}"', f'ssh b "{one}"') == [("0", "repeated")]
+
+    def test_numbers_of_their_own(self, tmp_path: Path) -> None:
+        first, second = self.LAUNCH.format(rank=0), self.LAUNCH.format(rank=1)
+        assert self.ranks(tmp_path, f'ssh a "{first}"', f'ssh b "{second}"') == []
+
+    def test_a_second_attempt_on_one_machine(self, tmp_path: Path) -> None:
+        one = self.LAUNCH.format(rank=0)
+        assert self.ranks(tmp_path, f'ssh a "{one}"', f'ssh a "{one}"') == []
+
+
+def test_gpus_that_a_variable_shows_are_counted(tmp_path: Path) -> None:
+    (plan,) = plans(tmp_path, "export CUDA_VISIBLE_DEVICES=0,1,2,3\ntorchrun --nproc_per_node gpu train.py\n")
+    assert plan.value("launch.processes") == 4

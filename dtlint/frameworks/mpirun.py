@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from dtlint.frameworks import Claim, NamedFile, Reading
-from dtlint.frameworks.arguments import stretch
+from dtlint.frameworks import Claim, Member, NamedFile, Reading
+from dtlint.frameworks.arguments import stretch, texts
 from dtlint.frameworks.options import Grammar, Split, integer, split_options
 from dtlint.frameworks.tasks import are_processes
 from dtlint.languages.traced import Word, setting_of
+from dtlint.source import Source
+from dtlint.value import Origin, Value
 
 _ONE = (
     "np n c N npernode n-per-node ppn perhost ntasks-per-node map-by bind-to rank-by H host hosts hostfile machinefile "
@@ -25,6 +27,7 @@ _NONE = (
 )
 _NAMES = {**dict.fromkeys(_ONE.split(), 1), **dict.fromkeys(_TWO.split(), 2), **dict.fromkeys(_NONE.split(), 0)}
 GRAMMAR = Grammar(_NAMES, dashed=frozenset(_NAMES), pairs=frozenset(("env", "genv")))
+_HOST_LINE = r"(?m)^[ \t]*(?P<name>[\w.-]+)(?:(?::|[ \t]+slots[ \t]*=[ \t]*)(?P<slots>\d{1,6}))?\b"
 _PER_RESOURCE = r"ppr:(\d+):node"
 
 
@@ -36,7 +39,29 @@ def read_launch(words: Sequence[Word]) -> Reading:
     split = split_options(words[1:], GRAMMAR)
     claims = (*_processes(words[0], split), *_per_node(split), *_hosts(split))
     place = stretch(words[: len(words) - len(split.rest)], words[0].place)
-    return Reading("mpirun", place, claims, _hostfile(split), split.rest, open=split.open)
+    tasks = {"launch.tasks": (Member(words[0].place, texts(words[0].place, limited="no")),)}
+    return Reading("mpirun", place, claims, _hostfile(split), split.rest, open=split.open, collections=tasks)
+
+
+def read_hostfile(source: Source, launch: Sequence[Claim]) -> Reading:
+    """What a host file tells of an mpirun, beside what its words claim: the machines, and the processes on each.
+
+    Lines are `NAME slots=N` (Open MPI) or `NAME:N` (MPICH). Without a number Open MPI counts cores, and how the
+    processes spread stays open.
+    """
+    hosts = [found for line in re.finditer(_HOST_LINE, source.text) if (found := line.group("name", "slots"))]
+    place = source.span(0, len(source.text))
+    told = {claim.setting: claim.value for claim in launch}
+    counts = {slots for _, slots in hosts}
+    if not hosts or (None in counts and "launch.tasks_per_node" not in told):
+        return Reading("mpirun-hostfile", place)
+    origin = Origin("written", place)
+    claims = [Claim("cluster.nodes", Value(len({name for name, _ in hosts}), origin), "--hostfile")]
+    if "launch.tasks_per_node" not in told and len(counts) == 1:
+        each, total = int(counts.pop() or 0), told.get("launch.processes")
+        most = total.value if isinstance(total, Value) and isinstance(total.value, int) else each
+        claims.append(Claim("launch.tasks_per_node", Value(min(each, most), origin), "--hostfile"))
+    return Reading("mpirun-hostfile", place, tuple(claims))
 
 
 def _processes(name: Word, split: Split) -> list[Claim]:

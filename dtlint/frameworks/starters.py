@@ -53,7 +53,7 @@ def _same_rank(command: Command) -> Iterator[Member]:
         return
     if any(word.shown.partition("=")[2] == "c10d" or word.text == "c10d" for word in command.argv):
         return
-    for flag, value in _ranks(command.argv):
+    for flag, value in ranks(command.argv):
         variable = _expanded_early(value, srun)
         shown = value.text if value.text is not None and value.text.isdecimal() else variable
         if shown:
@@ -105,7 +105,8 @@ def _ports(command: Command) -> Iterator[Member]:
             yield Member(word.place, texts(word.place, port=port, stays="yes" if command.background else "no"))
 
 
-def _ranks(words: Sequence[Word]) -> Iterator[tuple[str, Word]]:
+def ranks(words: Sequence[Word]) -> Iterator[tuple[str, Word]]:
+    """The flags of a launch that give the node its number, each with its value."""
     return ((flag, word) for flag, word in _valued(words) if flag.replace("_", "-") in _RANK_FLAGS)
 
 

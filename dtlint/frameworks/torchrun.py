@@ -30,6 +30,7 @@ GRAMMAR = Grammar(
     short={"m": "module", "r": "redirects", "t": "tee", "h": "help"},
 )
 
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
 _OWN = ("nproc-per-node", "nnodes", "rdzv-backend", "rdzv-endpoint", "rdzv-id")
 """Options that no training script has too."""
 
@@ -57,7 +58,9 @@ def read_launch(words: Sequence[Word], env: Mapping[str, Word]) -> Reading:
     written = _written(split, env)
     absent = _Absent(launcher, split.open)
     nodes = _node_count(written["nnodes"]) if "nnodes" in written else absent.otherwise(1)
-    processes = _processes(written["nproc-per-node"]) if "nproc-per-node" in written else absent.otherwise(1)
+    processes = absent.otherwise(1)
+    if "nproc-per-node" in written:
+        processes = _processes(written["nproc-per-node"], env.get(_VISIBLE))
     claims = (
         Claim("launch.launcher", setting_of(words[0], launcher), words[0].shown),
         Claim("launch.nodes", nodes, "--nnodes"),
@@ -129,10 +132,15 @@ def _node_count(word: Word) -> Setting:
     return Unknown(f"between {low} and {high} nodes join (elastic)", "--set launch.nodes=N", _origin(word))
 
 
-def _processes(word: Word) -> Setting:
-    """A number, or a word by which the launcher counts the machine's devices."""
+def _processes(word: Word, visible: Word | None) -> Setting:
+    """A number, or a word by which the launcher counts the devices that it sees: those of CUDA_VISIBLE_DEVICES, else
+    the machine's.
+    """
     if word.text is None or whole(word.text) is not None:
         return integer(word)
+    if word.text in ("auto", "gpu") and visible is not None:
+        shown = {part.strip() for part in (visible.text or "").split(",") if part.strip()}
+        return setting_of(visible, len(shown)) if visible.text is None or shown else integer(word)
     if word.text in ("cpu", "auto", "gpu", "xpu"):
         means = "" if word.text == "cpu" else "cluster.gpus_per_node"
         devices = "CPUs" if word.text == "cpu" else "devices"

@@ -159,13 +159,23 @@ def _gpus_per_node(plan: Plan) -> Value | None:
 @_rule("launch.nodes")
 def _launch_nodes(plan: Plan) -> Value | None:
     processes, each = _stated_integer(plan, "launch.processes"), _stated_integer(plan, "launch.processes_per_node")
-    return _quotient(processes, each, "launch.processes", "launch.processes_per_node") or (
-        _same(plan, "cluster.nodes") if plan.stated("launch.launcher") else None
-    )
+    found = _quotient(processes, each, "launch.processes", "launch.processes_per_node") or _nodes_of_tasks(plan)
+    return found or (_same(plan, "cluster.nodes") if plan.stated("launch.launcher") else None)
+
+
+def _nodes_of_tasks(plan: Plan) -> Value | None:
+    """The nodes that so many processes fill: of mpirun always, of srun where no allocation spreads them."""
+    launcher = plan.word("launch.launcher")
+    if launcher != "mpi" and not (launcher == "slurm" and plan.stated("cluster.nodes") is None):
+        return None
+    processes, tasks = _stated_integer(plan, "launch.processes"), _stated_integer(plan, "launch.tasks_per_node")
+    return _quotient(processes, tasks, "launch.processes", "launch.tasks_per_node")
 
 
 @_rule("launch.processes_per_node")
 def _processes_per_node(plan: Plan) -> Value | None:
+    if plan.word("launch.launcher") == "mpi" and plan.stated("launch.tasks_per_node") is not None:
+        return _same(plan, "launch.tasks_per_node")
     processes, nodes = (
         _stated_integer(plan, "launch.processes"),
         _stated_integer(plan, "launch.nodes") or _stated_integer(plan, "cluster.nodes"),

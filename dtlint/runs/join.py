@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from dtlint.frameworks import Member, NamedFile, Reading
-from dtlint.languages.traced import Lost, Script, Word, World
+from dtlint.languages.traced import Command, Lost, Script, Word, World
 from dtlint.plan import Plan
 from dtlint.record import NamedTuple
 from dtlint.runs.beside import accelerate_launch, lone_configs, one_run
-from dtlint.runs.clash import with_clashes
+from dtlint.runs.clash import with_clashes, with_repeated_rank
 from dtlint.runs.configs import Config, read_config, read_model_config
 from dtlint.runs.dialect import dialect_of
 from dtlint.runs.hand_over import hand_over
@@ -131,14 +131,18 @@ class Joiner:
     def _add_worlds(self, script: Script, folder: Path, companion: bool) -> None:
         directives = _directives(script)
         for world in script.worlds:
-            seen: set[tuple[object, ...]] = set()
-            earlier: list[Found] = []
+            of_a_run: dict[tuple[object, ...], list[Command]] = {}
+            launches: list[tuple[Found, list[Command]]] = []
             for command in world.commands:
                 found = find_launch(command, self._reader(folder, world.files))
-                if found is None or (key := rendezvous_key(found)) in seen:
+                if found is None:
                     continue
-                seen.add(key)
-                found = with_clashes(found, earlier)
+                of_a_run.setdefault(key := rendezvous_key(found, command), []).append(command)
+                if len(of_a_run[key]) == 1:
+                    launches.append((found, of_a_run[key]))
+            earlier: list[Found] = []
+            for found, commands in launches:
+                found = with_clashes(with_repeated_rank(found, commands[0], commands[1:]), earlier)
                 earlier.append(found)
                 self._launches.append(_Candidate(found, script.source, folder, world, directives, companion))
 
@@ -212,6 +216,9 @@ class Joiner:
             return self._model_file(named, candidate.folder)
         if named.role == "image":
             return [(candidate.script, image_reading(named.path))]
+        if named.role == "hostfile":
+            source = self._resolve(named, candidate)
+            return [] if source is None else [(source, _hosts(source, candidate.found))]
         if named.role in ("script", "module"):
             source = self._resolve(named, candidate)
             return [] if source is None else self._program_and_files(source, candidate)
@@ -400,6 +407,16 @@ def _fsdp_config(source: Source) -> Reading:
     from dtlint.languages.json import read_json
 
     return read_config(read_json(source))
+
+
+def _hosts(source: Source, found: Found) -> Reading:
+    """The host file of an mpirun; other launchers read theirs themselves."""
+    launch = next((reading for reading in found.readings if reading.layer == "mpirun"), None)
+    if launch is None:
+        return Reading("hostfile")
+    from dtlint.frameworks.mpirun import read_hostfile
+
+    return read_hostfile(source, launch.claims)
 
 
 def _causes(problems: Sequence[Problem]) -> list[Problem]:

@@ -67,11 +67,23 @@ def find_launch(command: Command, read_file: ReadFile) -> Found | None:
     return Found(Launch(command.place, words, command.env), (*arguments, *started, *managers, *around), tuple(program))
 
 
-def rendezvous_key(found: Found) -> tuple[object, ...]:
-    """What is equal for the commands of one run: the line, and every word but the node's own rank."""
+def rendezvous_key(found: Found, command: Command) -> tuple[object, ...]:
+    """What is equal for the commands of one run: every word but the node's own rank; and the line, unless ssh starts
+    each on a machine of its own.
+    """
     words = [word.shown for word in found.launch.argv]
     kept = tuple(word for index, word in enumerate(words) if not _names_rank(words, index))
-    return found.launch.place.source.path, found.launch.place.line, kept
+    place = found.launch.place
+    return place.source.path, 0 if machine_of(command) else place.line, kept
+
+
+def machine_of(command: Command) -> str:
+    """The words of the ssh around a command, without the text that it is handed; "" where they are not all known."""
+    for wrapper in command.wrapper:
+        if wrapper.argv and program_name(wrapper.argv[0]) == "ssh":
+            words = [word.text for word in wrapper.argv[:-1]]
+            return " ".join(word for word in words if word) if None not in words else ""
+    return ""
 
 
 def _names_rank(words: Sequence[str], index: int) -> bool:

@@ -178,7 +178,17 @@ def _tasks(split: Split) -> tuple[Claim, ...]:
         return (Claim("launch.tasks_per_node", _even(total.value, tasks, nodes), "--ntasks"),)
     if per_node is not None:
         return (Claim("launch.tasks_per_node", integer(per_node.value), "--ntasks-per-node"),)
-    return ()
+    return _tasks_of_gpus(split) if total is None else ()
+
+
+def _tasks_of_gpus(split: Split) -> tuple[Claim, ...]:
+    """--ntasks-per-gpu: as many tasks on each node as its GPUs make."""
+    option, each = split.last("ntasks-per-gpu"), _number(split, "ntasks-per-gpu")
+    gpus = next((claim.value for claim in gpu_claims(split) if claim.setting == "cluster.gpus_per_node"), None)
+    if option is None or option.value is None or not each or not isinstance(gpus, Value):
+        return ()
+    tasks = each * gpus.value if isinstance(gpus.value, int) else None
+    return (Claim("launch.tasks_per_node", setting_of(option.value, tasks), "--ntasks-per-gpu"),) if tasks else ()
 
 
 def _even(total: Word, tasks: int, nodes: int) -> Setting:
