@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
-from command_words import words
+from command_words import fields, words
 from readings import claims, members
 
+from dtlint.api import options_of
 from dtlint.frameworks import Reading
 from dtlint.frameworks.deepspeed_launcher import read_launch, recognise
 from dtlint.frameworks.hostfile import all_slots, filtered, read_hostfile
+from dtlint.plan import Plan
+from dtlint.runs import read_runs
 from dtlint.source import Source
-from dtlint.value import Unknown
+from dtlint.value import Plain, Unknown
 
 
 def launch(text: str, files: Mapping[str, str] | None = None, **env: str) -> Reading:
@@ -114,7 +118,9 @@ def test_launch_with_a_host_file(options: str, nodes: int, per_node: int, proces
 
 def test_uneven_machines_have_no_count_per_node() -> None:
     found = claims(launch("deepspeed -H hostfile train.py", UNEVEN))
-    assert found == {"launch.launcher": "deepspeed", "cluster.nodes": 2, "launch.nodes": 2, "launch.processes": 12}
+    assert (found["cluster.nodes"], found["launch.nodes"], found["launch.processes"]) == (2, 2, 12)
+    assert found["launch.processes_per_node"] == "machines have 4 to 8 processes"
+    assert found["cluster.gpus_per_node"] == "machines have 4 to 8 slots"
 
 
 def test_program_and_files_of_a_launch() -> None:
@@ -167,3 +173,68 @@ def test_filter_errors_are_sentences() -> None:
     assert filtered(slots, "node-0", "node-1") == "--include and --exclude exclude each other"
     assert filtered(slots, "node-0:x", "") == "node-0:x does not name slots by number"
     assert filtered(slots, "", "node-0:9") == "the host file has no slot node-0:9"
+
+
+EVERY = "scontrol show hostnames $SLURM_JOB_NODELIST | sed 's/$/ slots=8/' > hosts\n"
+
+
+class TestHostfilesOfJobs:
+    def plan(self, folder: Path, script: str, **files: str) -> Plan:
+        (folder / "job.sh").write_text(script)
+        for name, text in files.items():
+            (folder / name).write_text(text)
+        (run,) = read_runs([folder / "job.sh"], options_of()).runs
+        return run.plan
+
+    def test_a_file_that_is_written_for_the_nodes_of_the_job_has_as_many(self, tmp_path: Path) -> None:
+        plan = self.plan(tmp_path, "#!/bin/bash\n#SBATCH --nodes=4\n" + EVERY + "deepspeed --hostfile hosts train.py\n")
+        assert (plan.value("launch.nodes"), plan.value("launch.processes")) == (4, 32)
+
+    def test_without_an_allocation_their_number_is_not_known(self, tmp_path: Path) -> None:
+        plan = self.plan(tmp_path, EVERY + "deepspeed --hostfile hosts train.py\n")
+        assert (plan.value("launch.nodes"), plan.value("launch.processes_per_node")) == (None, 8)
+
+    def test_uneven_machines_have_no_one_number_of_processes(self, tmp_path: Path) -> None:
+        plan = self.plan(tmp_path, "deepspeed --hostfile hosts train.py\n", hosts="a slots=8\nb slots=4\n")
+        assert (plan.value("launch.processes"), plan.value("launch.processes_per_node")) == (12, None)
+        assert plan.value("cluster.gpus_per_node") is None
+
+
+def invalid(command: str) -> list[Plain]:
+    return [member["key"] for member in fields(read_launch(words(command), lambda _: None), "config.invalid")]
+
+
+REFUSED = {
+    "deepspeed --launcher pdshh train.py": ["--launcher pdshh"],
+    "deepspeed --launcher OpenMPI train.py": [],
+    "deepspeed --launcher openmpi --num_gpus 8 train.py": ["--num_gpus"],
+    "deepspeed --launcher mpich --include a train.py": ["--include"],
+    "deepspeed --launcher slurm --num_nodes 2 train.py": [],
+    "deepspeed --no_ssh --master_addr h train.py": ["--no_ssh"],
+    "deepspeed --no_ssh --node_rank $R --master_addr h train.py": [],
+    "deepspeed --no_ssh $ARGS train.py": [],
+}
+
+
+@pytest.mark.parametrize(("command", "keys"), REFUSED.items(), ids=list(REFUSED))
+def test_what_the_launcher_refuses(command: str, keys: list[str]) -> None:
+    assert invalid(command) == keys
+
+
+DROPPED = {
+    ("2,3", "--num_gpus 2"): True,
+    ("0,1", "--num_gpus 4"): True,
+    ("0,1,2,3", "--num_gpus 2"): False,
+    ("0,1", "--num_gpus 2"): False,
+    ("2,3", ""): False,
+    ("2,3", "--include localhost:2,3"): False,
+    ("$GPUS", "--num_gpus 2"): False,
+}
+
+
+@pytest.mark.parametrize(("case", "dropped"), DROPPED.items(), ids=[" ".join(case) for case in DROPPED])
+def test_visible_devices_beside_a_count(case: tuple[str, str], dropped: bool) -> None:
+    visible, options = case
+    env = {"CUDA_VISIBLE_DEVICES": words(visible)[0]}
+    reading = read_launch(words(f"deepspeed {options} train.py"), lambda _: None, env)
+    assert bool(reading.collections.get("config.inert")) is dropped

@@ -33,6 +33,12 @@ GRAMMAR = Grammar(
     short={"H": "hostfile", "i": "include", "e": "exclude", "q": "quiet", "h": "help"},
 )
 _FLAG_NAMES = tuple("--" + name.replace("-", "_") for name in GRAMMAR.long)
+_LAUNCHERS = ("pdsh", "slurm")
+_MPI = ("openmpi", "mpich", "impi", "mvapich")
+_LIMITS = ("include", "exclude", "num-nodes", "num-gpus", "num-accelerators")
+"""Options that multinode_runner.py refuses under MPI."""
+_DIFFER = "machines have"
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
 _ALL_DEVICES = "--set cluster.gpus_per_node=N"
 
 
@@ -60,7 +66,9 @@ def read_launch(words: Sequence[Word], read_file: ReadFile, env: Mapping[str, Wo
     collections = {
         "config.unknown": tuple(_unknown(split)),
         "launch.lost": tuple(behind_program(split, ("num-gpus", "num-nodes", "hostfile"))),
-        "config.invalid": (*_bad_lines(hosts), *used.defects, *_contradictions(split)),
+        "config.invalid": (*_bad_lines(hosts, split), *used.defects, *_contradictions(split), *_refused(split)),
+        "config.inert": tuple(_ignored_devices(split, hosts, env or {})),
+        "launch.uneven": tuple(_uneven_claims(used.claims)),
     }
     return Reading(
         LAYER,
@@ -103,15 +111,41 @@ def _allocated(hosts: Hostfile | None) -> Iterator[Claim]:
     """The machines of the host file."""
     if hosts is None or not hosts.hosts:
         return
+    if hosts.open:
+        yield from _slots_of(hosts)
+        return
     first, last = hosts.hosts[0], hosts.hosts[-1]
     place = Span(hosts.source, first.place.start, last.place.end)
     yield Claim("cluster.nodes", written(len(hosts.hosts), place), "hostfile")
-    if len({host.slots for host in hosts.hosts}) == 1:
+    yield from _slots_of(hosts)
+
+
+def _slots_of(hosts: Hostfile) -> Iterator[Claim]:
+    """The GPUs of a machine, if all have as many."""
+    first, counts = hosts.hosts[0], sorted({host.slots for host in hosts.hosts})
+    if len(counts) == 1:
         yield Claim("cluster.gpus_per_node", written(first.slots, first.digits), "slots")
+    else:
+        yield Claim("cluster.gpus_per_node", _uneven(counts, "slots", first.digits), "slots")
+
+
+def _uneven_claims(claims: Sequence[Claim]) -> Iterator[Member]:
+    """The member of `launch.uneven` of machines that run different numbers of processes."""
+    for claim in claims:
+        place = claim.value.origin.span if isinstance(claim.value, Unknown) and claim.value.origin else None
+        if place is not None and isinstance(claim.value, Unknown) and claim.value.reason.startswith(_DIFFER):
+            yield Member(place, texts(place, reason=claim.value.reason))
+
+
+def _uneven(counts: Sequence[int], things: str, place: Span) -> Unknown:
+    reason = f"{_DIFFER} {counts[0]} to {counts[-1]} {things}"
+    return Unknown(reason, "", Origin("written", place))
 
 
 def _used(split: Split, hosts: Hostfile | None, env: Mapping[str, Word]) -> _Used:
     nodes, gpus = split.last("num-nodes"), _gpus_option(split)
+    if hosts is not None and hosts.open:
+        return _of_the_job(hosts, nodes, gpus)
     if hosts is not None and hosts.hosts:
         return _from_hostfile(split, hosts, nodes, gpus)
     per_node = _processes(split, gpus, env)
@@ -121,6 +155,22 @@ def _used(split: Split, hosts: Hostfile | None, env: Mapping[str, Word]) -> _Use
             Claim("launch.processes_per_node", per_node, "--num_gpus"),
         )
     )
+
+
+def _of_the_job(hosts: Hostfile, nodes: Option | None, gpus: Option | None) -> _Used:
+    """A host file that the script writes for the machines that it runs on."""
+    place = Origin("written", hosts.source.span(0, len(hosts.source.text)).original())
+    every = Unknown(
+        "the host file is written for the nodes of the job", "--set cluster.nodes=N", place, "cluster.nodes"
+    )
+    counts = {host.slots for host in hosts.hosts}
+    claims = [Claim("launch.nodes", integer(nodes.value) if nodes is not None else every, "--num_nodes")]
+    if gpus is not None:
+        claims.append(Claim("launch.processes_per_node", integer(gpus.value), "--num_gpus"))
+    elif len(counts) == 1:
+        slots = written(counts.pop(), hosts.hosts[0].digits)
+        claims.append(Claim("launch.processes_per_node", slots, "slots"))
+    return _Used(tuple(claims))
 
 
 def _from_hostfile(split: Split, hosts: Hostfile, nodes: Option | None, gpus: Option | None) -> _Used:
@@ -147,6 +197,9 @@ def _counted(kept: Sequence[int], places: Mapping[str, Span]) -> Iterator[Claim]
     yield Claim("launch.nodes", written(len(kept), places["launch.nodes"]), "--num_nodes")
     if len(set(kept)) == 1:
         yield Claim("launch.processes_per_node", written(kept[0], places["launch.processes_per_node"]), "--num_gpus")
+    elif kept:
+        uneven = _uneven(sorted(kept), "processes", places["launch.processes_per_node"])
+        yield Claim("launch.processes_per_node", uneven, "slots")
     yield Claim("launch.processes", derived(sum(kept), "launch.nodes", "launch.processes_per_node"), "hostfile")
 
 
@@ -212,7 +265,7 @@ def _processes(split: Split, gpus: Option | None, env: Mapping[str, Word]) -> Se
     include = split.last("include")
     if include is not None and include.value is not None:
         return _listed(include.value, (include.value.text or "").partition(":")[2])
-    visible = env.get("CUDA_VISIBLE_DEVICES")
+    visible = env.get(_VISIBLE)
     filters = any(split.last(name) is not None for name in ("hostfile", "exclude", "num-nodes"))
     if visible is not None and not filters:
         return _listed(visible, visible.text or "")
@@ -258,9 +311,42 @@ def _unknown(split: Split) -> Iterator[Member]:
             yield unknown_flag(option, _FLAG_NAMES, "deepspeed")
 
 
-def _bad_lines(hosts: Hostfile | None) -> tuple[Member, ...]:
-    defects = hosts.defects if hosts is not None else ()
-    return tuple(_defect(defect.place, defect.place.text, defect.expected, "hostfile") for defect in defects)
+def _bad_lines(hosts: Hostfile | None, split: Split) -> tuple[Member, ...]:
+    defects, option = hosts.defects if hosts is not None else (), split.last("hostfile")
+    related = ((option.place, "the launch reads it"),) if option is not None else ()
+    return tuple(_defect(each.place, each.place.text, each.expected, "hostfile", related) for each in defects)
+
+
+def _refused(split: Split) -> Iterator[Member]:
+    """What the launcher stops at: a launcher that it does not have, MPI with filters or counts, --no_ssh without a
+    rank.
+    """
+    launcher, own = split.last("launcher"), split.last("no-ssh")
+    name = (launcher.value.text or "").lower() if launcher is not None and launcher.value is not None else ""
+    if launcher is not None and name and name not in (*_LAUNCHERS, *_MPI):
+        yield _defect(launcher.place, f"--launcher {name}", ", ".join((*_LAUNCHERS, *_MPI)))
+    limits = (option for option in split.options if option.name in _LIMITS)
+    limit = next(limits, None) if name in _MPI else None
+    if launcher is not None and limit is not None:
+        related = ((launcher.place, f"{name} takes the whole host file"),)
+        yield _defect(limit.place, limit.spelled, f"--launcher pdsh, or no {limit.spelled}", related=related)
+    if own is not None and split.last("node-rank") is None and not split.open:
+        yield _defect(own.place, "--no_ssh", "--node_rank beside it, another on every node,")
+
+
+def _ignored_devices(split: Split, hosts: Hostfile | None, env: Mapping[str, Word]) -> Iterator[Member]:
+    """CUDA_VISIBLE_DEVICES beside --num_gpus, which makes the launcher drop it and take the first GPUs."""
+    visible, gpus = env.get(_VISIBLE), _gpus_option(split)
+    count = _setting(gpus)
+    if hosts is not None or visible is None or gpus is None or not isinstance(count, int) or count < 1:
+        return
+    listed = [part.strip() for part in (visible.text or "").split(",")]
+    if visible.text and all(part.isdecimal() for part in listed) and listed[:count] != [str(n) for n in range(count)]:
+        taken = "GPU 0" if count == 1 else f"GPUs 0 to {count - 1}"
+        reason = f"{gpus.spelled} makes deepspeed drop {_VISIBLE}={visible.text} and take {taken}"
+        place = literal_place(visible)
+        fields = texts(place, key=_VISIBLE, section="deepspeed", reason=reason, matters="yes")
+        yield Member(place, fields, ((gpus.place, "counts from GPU 0 on"),))
 
 
 def _contradictions(split: Split) -> Iterator[Member]:

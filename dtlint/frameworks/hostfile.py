@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from dtlint.languages.traced import UNKNOWN_CHARACTER
 from dtlint.record import NamedTuple
 from dtlint.source import Source, Span
 
@@ -28,11 +29,14 @@ class HostfileDefect(NamedTuple):
 
 
 class Hostfile(NamedTuple):
-    """A host file read: its machines in order, and the lines at fault."""
+    """A host file read: its machines in order, and the lines at fault; `open` if a line may stand for any number of
+    machines, as those do that a script writes for the nodes of its job.
+    """
 
     source: Source
     hosts: tuple[Host, ...]
     defects: tuple[HostfileDefect, ...]
+    open: bool = False
 
 
 def read_hostfile(source: Source) -> Hostfile:
@@ -57,7 +61,7 @@ def read_hostfile(source: Source) -> Hostfile:
             hosts[found[1]] = Host(found[1], int(found[2]), place, count)
     if not hosts and not defects:
         defects.append(HostfileDefect(source.span(0, len(source.text)), "at least one line NAME slots=N"))
-    return Hostfile(source, tuple(hosts.values()), tuple(defects))
+    return Hostfile(source, tuple(hosts.values()), tuple(defects), UNKNOWN_CHARACTER in source.text)
 
 
 Slots = Mapping[str, Sequence[int]]

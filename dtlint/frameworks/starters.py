@@ -18,6 +18,8 @@ STARTERS = frozenset(
 )  # fmt: skip
 _RANK_FLAGS = ("--node-rank", "--machine-rank")
 _PORT_FLAGS = ("--master-port", "--rdzv-endpoint", "--main-process-port")
+_DEEPSPEED_PORT = "29500"
+"""The port where deepspeed is given none (deepspeed/launcher/runner.py)."""
 _HOST_FLAGS = ("--rdzv-endpoint", "--master-addr", "--main-process-ip")
 _THIS_HOST = "cluster.this_host"
 _PER_TASK = ("SLURM_NODEID", "SLURM_PROCID")
@@ -97,8 +99,11 @@ def _expanded_early(value: Word, srun: Command) -> str:
 
 
 def _ports(command: Command) -> Iterator[Member]:
-    """The port that the words name; the last one counts."""
+    """The port that the words name, the last one counting; else the one that deepspeed takes."""
     found = [word for flag, word in _valued(command.argv) if flag.replace("_", "-") in _PORT_FLAGS]
+    if not found and command.argv and program_name(command.argv[0]) == "deepspeed":
+        place = command.argv[0].place
+        yield Member(place, texts(place, port=_DEEPSPEED_PORT, stays="yes" if command.background else "no"))
     for word in found[-1:]:
         port = (word.text or "").rpartition(":")[2]
         if port.isdecimal() and port != "0":

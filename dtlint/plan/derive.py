@@ -174,6 +174,8 @@ def _nodes_of_tasks(plan: Plan) -> Value | None:
 
 @_rule("launch.processes_per_node")
 def _processes_per_node(plan: Plan) -> Value | None:
+    if plan.collection("launch.uneven"):
+        return None
     if plan.word("launch.launcher") == "mpi" and plan.stated("launch.tasks_per_node") is not None:
         return _same(plan, "launch.tasks_per_node")
     processes, nodes = (
