@@ -155,7 +155,7 @@ def _counts_ranks(place: Place) -> Span | bool | None:
     seen: set[tuple[int, str]] = set()
     while waiting and place.budget.spend():
         here = waiting.pop()
-        for node in ast.walk(here.node):
+        for node in _counted(here.node):
             name = dotted(node)
             last = (
                 node.func.attr
@@ -176,6 +176,18 @@ def _counts_ranks(place: Place) -> Span | bool | None:
                 if binding.kind == "value" and isinstance(binding.node, ast.expr)
             )
     return None
+
+
+def _counted(expression: ast.AST) -> Iterator[ast.AST]:
+    """The parts of an expression with which it grows: `global_batch // world` is no count of ranks, but a share."""
+    waiting = [expression]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div | ast.FloorDiv | ast.Mod):
+            waiting.append(node.left)
+        else:
+            waiting.extend(ast.iter_child_nodes(node))
 
 
 def _summed(place: Place, name: str) -> Span | None:
