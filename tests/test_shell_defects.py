@@ -133,3 +133,20 @@ def test_a_loop_that_starts_more_than_is_followed_says_so() -> None:
     assert [problem.message.partition(";")[0] for problem in script.problems] == [
         "this loop runs more often than is followed"
     ]
+
+
+class TestCarriageReturns:
+    def test_a_script_with_line_ends_of_windows_is_refused_once_and_read_on(self) -> None:
+        script = read_script(Source("run.sh", "#!/bin/bash\r\nexport X=1\r\ntorchrun --nproc_per_node $X train.py\r\n"))
+        assert [(problem.fatal, "CR LF" in problem.message) for problem in script.problems] == [(True, True)]
+        (command,) = script.worlds[0].commands
+        assert [word.shown for word in command.argv] == ["torchrun", "--nproc_per_node", "1", "train.py"]
+
+    def test_one_command_runs(self) -> None:
+        script = read_script(Source("run.sh", "deepspeed train.py --path './runs'\r\n"))
+        assert not script.problems
+        assert script.worlds[0].commands[0].argv[-1].shown == "./runs"
+
+    def test_a_carriage_return_behind_a_backslash_ends_the_command(self) -> None:
+        script = read_script(Source("run.sh", "torchrun train.py \\\r\n  --bf16 True\r\n"))
+        assert [lost.words.text.strip() for lost in script.lost] == ["--bf16 True"]

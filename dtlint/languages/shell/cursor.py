@@ -15,6 +15,8 @@ MAX_NESTING = 60
 class Cursor:
     """A reading position in `source` up to `end`, with the heredocs whose bodies begin at the next line end.
 
+    A carriage return at a line's end is read as a blank, as its author means it, and noted by who reads the script.
+
     `read_commands` reads the commands of a substitution up to its closing parenthesis; the grammar sets it, so that
     words need not know the grammar.
     """
@@ -38,7 +40,8 @@ class Cursor:
         self, source: Source, read_commands: Callable[[Cursor], Sequence], start: int = 0, end: int | None = None
     ) -> None:
         self.source = source
-        self.text = source.text if end is None or end == len(source.text) else source.text[:end]
+        text = source.text if end is None or end == len(source.text) else source.text[:end]
+        self.text = text.replace("\r\n", " \n")
         self.at = start
         self.end = len(self.text)
         self.read_commands = read_commands

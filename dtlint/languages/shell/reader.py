@@ -24,10 +24,19 @@ def read_tree(source: Source) -> tuple[Tree, AnySequence[Problem], AnySequence[L
     cursor = Cursor(source, read_substituted)
     items: list[Node] = []
     background: set[int] = set()
+    _note_carriage_returns(cursor)
     while cursor.at < cursor.end:
         _read_or_recover(cursor, items, background)
     body = Sequence(tuple(items), frozenset(background), Span(source, 0, cursor.end))
     return Tree(body), cursor.problems, cursor.lost
+
+
+def _note_carriage_returns(cursor: Cursor) -> None:
+    """Note lines that end in CR LF: bash stops at most of them, a single command it starts with a strange last word."""
+    lines = cursor.source.text.count("\r\n")
+    if lines > 1:
+        at = cursor.source.text.index("\r\n")
+        cursor.refused(at, "the lines end in CR LF: bash takes the carriage return as part of each line's last word")
 
 
 def _read_or_recover(cursor: Cursor, items: list[Node], background: set[int]) -> None:

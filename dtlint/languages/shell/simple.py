@@ -151,6 +151,6 @@ def _blank_behind_backslash(command: Simple) -> Span | None:
     if not isinstance(last, WordSyntax) or not last.parts:
         return None
     part = last.parts[-1]
-    if isinstance(part, Literal) and part.span.text in ("\\ ", "\\\t") and len(command.words) > 1:
+    if isinstance(part, Literal) and part.span.text in ("\\ ", "\\\t", "\\\r") and len(command.words) > 1:
         return part.span
     return None
