@@ -37,6 +37,10 @@ def _collectors(words: set[str]) -> Iterator[tuple[str, Collector]]:
         from dtlint.frameworks.code.obstacles import obstacles
 
         yield "code.obstacles", obstacles
+    if "DataParallel" in words:
+        from dtlint.frameworks.code.data_parallels import data_parallels
+
+        yield "code.data_parallels", data_parallels
     if "init_process_group" in words:
         from dtlint.frameworks.code.devices import shared_devices
 

@@ -29,7 +29,7 @@ MARKERS = (
     b"torch.distributed",
     b"FullyShardedDataParallel",
     b"fully_shard",
-    b"DistributedDataParallel",
+    b"DataParallel",
     b"init_device_mesh",
     b"all_reduce",
     b"deepspeed",
