@@ -1,0 +1,48 @@
+"""Calls that stop the GPU or wait for all ranks in every step: `code.stalls`."""
+
+from __future__ import annotations
+
+import pytest
+
+from dtlint.frameworks import pytorch
+from dtlint.languages.python import link, read_module
+from dtlint.source import Source
+from dtlint.value import Value
+
+HEAD = "import time\nimport torch\nimport torch.distributed as dist\nfrom net import batches, model, optimizer, keep\n"
+STEP = "for i, batch in enumerate(batches):\n    model(batch).mean().backward()\n    optimizer.step()\n"
+
+
+def stalls(text: str) -> list[object]:
+    program = link({"train.py": read_module(Source("train.py", HEAD + text))})
+    members = pytorch.read(program).collections.get("code.stalls", ())
+    return [value.value for member in members if isinstance(value := member.fields["name"], Value)]
+
+
+IN_STEPS: dict[str, list[object]] = {
+    STEP + "    torch.cuda.empty_cache()\n": ["torch.cuda.empty_cache()"],
+    STEP + "    torch.cuda.synchronize()\n": ["torch.cuda.synchronize()"],
+    STEP + "    dist.barrier()\n    dist.barrier()\n": ["dist.barrier()"],
+    STEP + "    now = time.time()\n    torch.cuda.empty_cache()\n": ["torch.cuda.empty_cache()"],
+}
+ELSEWHERE = {
+    "once": STEP + "torch.cuda.empty_cache()\n",
+    "once an epoch": (
+        "for epoch in range(9):\n    for batch in batches:\n        model(batch).mean().backward()\n"
+        "        optimizer.step()\n    torch.cuda.empty_cache()\n    dist.barrier()\n"
+    ),
+    "now and then": STEP + "    if i % 100 == 0:\n        torch.cuda.empty_cache()\n",
+    "under a condition": STEP + "    if keep:\n        dist.barrier()\n",
+    "to measure": STEP + "    torch.cuda.synchronize()\n    print(time.perf_counter())\n",
+    "in an evaluation": "for batch in batches:\n    model(batch)\n    torch.cuda.empty_cache()\n" + STEP,
+}
+
+
+@pytest.mark.parametrize(("text", "found"), IN_STEPS.items(), ids=range(len(IN_STEPS)))
+def test_calls_in_every_step(text: str, found: list[object]) -> None:
+    assert stalls(text) == found
+
+
+@pytest.mark.parametrize("text", ELSEWHERE.values(), ids=ELSEWHERE)
+def test_calls_elsewhere(text: str) -> None:
+    assert stalls(text) == []
