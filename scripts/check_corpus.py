@@ -1,0 +1,353 @@
+"""Loads public configs plainly, by the rules of the framework that reads them, and compares what they say with the plan
+that dtlint makes of them. A setting that dtlint leaves open is counted with its reason; one that differs is a fault.
+
+    python scripts/check_corpus.py FOLDER
+
+FOLDER holds SOURCES.csv, whose column `file` names the configs as KIND/NAME.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import sys
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import yaml
+
+from dtlint.api import check
+from dtlint.report.json import report_json
+
+Tree: TypeAlias = Mapping[str, Any]
+Expected: TypeAlias = dict[str, Any]
+
+
+class _Untold:
+    """What a file leaves to somebody else: "auto", or a word that a script replaces."""
+
+
+UNTOLD: Final = _Untold()
+
+
+class Kind(NamedTuple):
+    """How a kind of config is loaded, what it says by its framework's rules, and how dtlint shows that it knows it.
+    `says` gives None for a file that is another front end's, or starts nothing.
+    """
+
+    load: Callable[[str], Tree]
+    says: Callable[[Tree], Expected | None]
+
+
+class Answer(NamedTuple):
+    """One file: what became of it, and the outcome of each setting: equal, left (by the file itself), wrong, or the
+    reason why dtlint leaves it open.
+    """
+
+    state: str
+    settings: Mapping[str, str] = {}
+
+
+# DeepSpeed's config (deepspeed 0.19.8 runtime/config.py and runtime/zero/config.py)
+
+_PLACEHOLDER = re.compile(r"(:\s*)(?!true\b|false\b|null\b)([A-Za-z_$][\w$]*)(?=\s*[,}\n])")
+
+
+def load_json(text: str) -> Tree:
+    """JSON; the bare words of a template become None. hjson, which DeepSpeed reads with, allows comments and a comma
+    too many besides.
+    """
+    try:
+        loaded = json.loads(text)
+    except json.JSONDecodeError:
+        loaded = json.loads(_as_json(text))
+    assert isinstance(loaded, dict)
+    return loaded
+
+
+def _as_json(text: str) -> str:
+    without_comments = re.sub(r"(?m)^\s*(//|#).*$", "", text)
+    return re.sub(r",(?=\s*[}\]])", "", _PLACEHOLDER.sub(r'\1"auto"', without_comments))
+
+
+_NEOX = {"pipe-parallel-size", "pipe_parallel_size", "model-parallel-size", "model_parallel_size"}
+
+
+def deepspeed_says(config: Tree) -> Expected | None:
+    """The settings of the plan that DeepSpeed takes from a config, for a file of its own."""
+    if _NEOX & config.keys():
+        return None
+    zero = config.get("zero_optimization", {})
+    stage = _told(zero.get("stage", 0))
+    return {
+        "framework": "deepspeed",
+        **_deepspeed_batch(config),
+        "sharding.stage": stage,
+        "precision.compute": _deepspeed_format(config),
+        "overlap.gradients": _told(zero.get("overlap_comm", UNTOLD if stage is UNTOLD else stage == 3)),
+        **_deepspeed_offload(zero, stage),
+        **_deepspeed_bucket(config, zero),
+        **_named(config, {"gradient_clipping": "optimizer.clip", "sequence_parallel_size": "parallel.ulysses"}),
+        **_named(config.get("optimizer", {}), {"type": "optimizer.name"}),
+        **_named(config.get("data_types", {}), {"grad_accum_dtype": "precision.gradients"}),
+        **_named(config.get("tensor_parallel", {}), {"autotp_size": "parallel.tensor"}),
+        **_deepspeed_groups(zero),
+    }
+
+
+def _told(value: Any) -> Any:
+    """The value; a number may stand as text."""
+    if isinstance(value, str) and value.isdigit():
+        return int(value)
+    return UNTOLD if value == "auto" else value
+
+
+def _is_on(switch: object) -> bool:
+    """pydantic takes texts for true."""
+    return str(switch).lower() in ("true", "1", "yes", "on")
+
+
+def _named(section: Tree, names: Mapping[str, str]) -> Expected:
+    return {setting: _told(section[key]) for key, setting in names.items() if section.get(key) is not None}
+
+
+def _deepspeed_batch(config: Tree) -> Expected:
+    """The batch triple: with one of the batch sizes alone there is no accumulation; with all three the ranks follow."""
+    names = {
+        "train_batch_size": "batch.global",
+        "train_micro_batch_size_per_gpu": "batch.micro",
+        "gradient_accumulation_steps": "batch.accumulation",
+    }
+    batch = _named(config, names)
+    if len(batch) == 1 and UNTOLD not in batch.values() and "batch.accumulation" not in batch:
+        batch["batch.accumulation"] = 1
+    if len(batch) == 3 and UNTOLD not in batch.values():
+        batch["parallel.data"] = batch["batch.global"] // batch["batch.micro"] // batch["batch.accumulation"]
+    return batch
+
+
+def _deepspeed_format(config: Tree) -> Any:
+    switches = {name: config.get(name, {}).get("enabled", False) for name in ("fp16", "bf16", "bfloat16")}
+    on = next((name for name, switch in switches.items() if _is_on(switch)), None)
+    if on is not None:
+        return "bf16" if on == "bfloat16" else on
+    return UNTOLD if "auto" in switches.values() else "fp32"
+
+
+def _deepspeed_offload(zero: Tree, stage: object) -> Expected:
+    """Parameters are offloaded at stage 3 alone, and NVMe is used by stage 3 alone."""
+    optimizer = "none" if stage == 0 else _device(zero, "offload_optimizer", "cpu_offload")
+    parameters = "none" if stage in (0, 1, 2) else _device(zero, "offload_param", "cpu_offload_param")
+    placed = "cpu" if optimizer == "nvme" and stage != 3 else optimizer
+    return {"sharding.offload_optimizer": placed, "sharding.offload_parameters": parameters}
+
+
+def _device(zero: Tree, section: str, old: str) -> Any:
+    device = (zero.get(section) or {}).get("device", "none")
+    return "cpu" if zero.get(old) is True else UNTOLD if device == "auto" else device or "none"
+
+
+def _deepspeed_bucket(config: Tree, zero: Tree) -> Expected:
+    """A bucket counts elements of the gradients' format."""
+    size = zero.get("reduce_bucket_size")
+    kept = config.get("data_types", {}).get("grad_accum_dtype") or _deepspeed_format(config)
+    if size is None:
+        return {}
+    if size == "auto" or kept is UNTOLD:
+        return {"communication.bucket_bytes": UNTOLD}
+    return {"communication.bucket_bytes": int(size) * (4 if kept == "fp32" else 2)}
+
+
+def _deepspeed_groups(zero: Tree) -> Expected:
+    sizes = [zero.get(name) for name in ("zero_hpz_partition_size", "mics_shard_size")]
+    shared = [size for size in sizes if isinstance(size, int) and size > 1]
+    return {"sharding.group": shared[-1]} if shared else {}
+
+
+# Accelerate's config (accelerate 1.15.0 commands/launch.py and utils/launch.py)
+
+_FAMILIES = {"FSDP": "fsdp", "DEEPSPEED": "deepspeed", "MEGATRON_LM": "megatron", "NO": "pytorch", False: "pytorch"}
+_FORMATS = {"no": "fp32", False: "fp32", "fp16": "fp16", "bf16": "bf16", "fp8": "fp8"}
+_FSDP1 = ("FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD", "HYBRID_SHARD_ZERO2")
+_FSDP1_STAGES = dict(zip(_FSDP1, (3, 2, 0, 3, 2), strict=True))
+
+
+def load_yaml(text: str) -> Tree:
+    """YAML as its safe loader reads it."""
+    loaded = yaml.safe_load(text)
+    assert isinstance(loaded, dict)
+    return loaded
+
+
+def accelerate_says(config: Tree) -> Expected | None:
+    """The settings of the plan that `accelerate launch` takes from a config, for one that starts GPU processes here."""
+    family = _family(config)
+    if family is None:
+        return None
+    sections = {"fsdp": _accelerate_fsdp, "deepspeed": _accelerate_deepspeed, "megatron": _accelerate_megatron}
+    own = sections[family](config.get(_SECTIONS[family]) or {}) if family in sections else {}
+    return {
+        "framework": family,
+        "frontend": "accelerate",
+        **_named(config, {"num_processes": "launch.processes", "num_machines": "launch.nodes"}),
+        **_named(config, {"machine_rank": "launch.node_rank", "num_processes": "parallel.world_size"}),
+        **_accelerate_format(config),
+        **own,
+        **_accelerate_degrees(config.get("parallelism_config") or {}),
+    }
+
+
+_SECTIONS = {"fsdp": "fsdp_config", "deepspeed": "deepspeed_config", "megatron": "megatron_lm_config"}
+
+
+def _family(config: Tree) -> str | None:
+    name = config.get("distributed_type")
+    if config.get("compute_environment") == "AMAZON_SAGEMAKER" or config.get("use_cpu") is True or name == "MULTI_CPU":
+        return None
+    return _FAMILIES.get(name, "ddp") if name is not None else None
+
+
+def _accelerate_format(config: Tree) -> Expected:
+    """A DeepSpeed file decides by itself."""
+    if (config.get("deepspeed_config") or {}).get("deepspeed_config_file") or "mixed_precision" not in config:
+        return {}
+    return {"precision.compute": _FORMATS[config["mixed_precision"]]}
+
+
+def _accelerate_fsdp(section: Tree) -> Expected:
+    device = "cpu" if section.get("fsdp_offload_params") is True else "none"
+    offload = {"sharding.offload_optimizer": device, "sharding.offload_parameters": device}
+    wrap = section.get("fsdp_auto_wrap_policy", "NO_WRAP")
+    units = {"sharding.units": "none" if wrap == "NO_WRAP" else "wrapped"}
+    recomputed = {"checkpointing.activations": "full"} if section.get("fsdp_activation_checkpointing") is True else {}
+    return {**_accelerate_stage(section), **offload, **units, **recomputed, **_accelerate_prefetch(section)}
+
+
+def _accelerate_stage(section: Tree) -> Expected:
+    if section.get("fsdp_version", 1) == 2:
+        kept = section.get("fsdp_reshard_after_forward", True)
+        return {"sharding.stage": 3 if kept else 2, "sharding.reshard_after_forward": kept}
+    strategy = section.get("fsdp_sharding_strategy", "FULL_SHARD")
+    return {"sharding.stage": _FSDP1_STAGES[_FSDP1[strategy - 1] if isinstance(strategy, int) else strategy]}
+
+
+def _accelerate_prefetch(section: Tree) -> Expected:
+    if section.get("fsdp_version", 1) == 2 or "fsdp_backward_prefetch" not in section:
+        return {}
+    return {"sharding.prefetch": section["fsdp_backward_prefetch"].lower().replace("no_prefetch", "none")}
+
+
+def _accelerate_deepspeed(section: Tree) -> Expected:
+    """A file stands for all keys; without it the stage is 2 and micro-batches are not accumulated."""
+    if section.get("deepspeed_config_file"):
+        return {}
+    stage = section.get("zero_stage", 2)
+    optimizer, parameters = (section.get(f"offload_{name}_device", "none") for name in ("optimizer", "param"))
+    return {
+        "sharding.stage": stage,
+        "sharding.offload_optimizer": optimizer if stage else "none",
+        "sharding.offload_parameters": parameters if stage == 3 else "none",
+        "batch.accumulation": section.get("gradient_accumulation_steps", 1),
+        **_named(section, {"gradient_clipping": "optimizer.clip"}),
+    }
+
+
+def _accelerate_megatron(section: Tree) -> Expected:
+    names = {
+        "megatron_lm_tp_degree": "parallel.tensor",
+        "megatron_lm_pp_degree": "parallel.pipeline",
+        "megatron_lm_num_micro_batches": "batch.accumulation",
+        "megatron_lm_gradient_clipping": "optimizer.clip",
+        "megatron_lm_sequence_parallelism": "parallel.sequence",
+    }
+    return _named(section, names)
+
+
+def _accelerate_degrees(section: Tree) -> Expected:
+    names = {"tp": "parallel.tensor", "cp": "parallel.context", "sp": "parallel.ulysses"}
+    return _named(section, {f"parallelism_config_{short}_size": setting for short, setting in names.items()})
+
+
+# Comparing
+
+KINDS: Mapping[str, Kind] = {
+    "deepspeed-json": Kind(load_json, deepspeed_says),
+    "accelerate-yaml": Kind(load_yaml, accelerate_says),
+}
+
+
+def main(arguments: list[str]) -> int:
+    """1 if a setting is wrong, a file crashes or is not recognised."""
+    folder = Path(arguments[0])
+    faults = 0
+    for name, kind in KINDS.items():
+        answers = {file: _answer(folder / file, kind) for file in _files(folder, name)}
+        faults += _report(name, answers)
+    return int(faults > 0)
+
+
+def _files(folder: Path, kind: str) -> list[str]:
+    with (folder / "SOURCES.csv").open(encoding="utf-8", newline="") as listed:
+        return [row["file"] for row in csv.DictReader(listed) if row["file"].startswith(f"{kind}/")]
+
+
+def _answer(path: Path, kind: Kind) -> Answer:
+    expected = kind.says(kind.load(path.read_text(encoding="utf-8")))
+    try:
+        runs = json.loads(report_json(check([path])))["runs"]
+    except Exception:  # noqa: BLE001 - the very thing that is looked for
+        print(traceback.format_exc(), file=sys.stderr)
+        return Answer("crashed")
+    if expected is None:
+        return Answer("claimed" if any("value" in run["settings"]["framework"] for run in runs) else "another's")
+    if len(runs) != 1 or runs[0]["settings"].get("framework", {}).get("value") != expected["framework"]:
+        return Answer("not recognised")
+    return Answer("recognised", dict(_compared(expected, runs[0]["settings"])))
+
+
+def _compared(expected: Expected, settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, value in expected.items():
+        found = settings.get(name, {"unknown": "not in the plan"})
+        if value is UNTOLD:
+            wrong = "value" in found and found.get("origin") not in ("assumed", "derived")
+            yield name, f"wrong: the file leaves it open, dtlint says {found['value']}" if wrong else "left"
+        elif "unknown" in found:
+            yield name, found["unknown"]
+        else:
+            same = _plain(found["value"]) == _plain(value)
+            yield name, "equal" if same else f"wrong: the file says {value}, dtlint {found['value']}"
+
+
+def _plain(value: object) -> object:
+    return value.lower() if isinstance(value, str) else value
+
+
+def _report(kind: str, answers: Mapping[str, Answer]) -> int:
+    """Print one kind's figures and every fault; how many faults there are."""
+    states = Counter(answer.state for answer in answers.values())
+    outcomes = [(file, *each) for file, answer in answers.items() for each in answer.settings.items()]
+    wrong = [each for each in outcomes if each[2].startswith("wrong")]
+    equal, left = (sum(each[2] == outcome for each in outcomes) for outcome in ("equal", "left"))
+    print(f"{kind}: {len(answers)} files, " + ", ".join(f"{count} {state}" for state, count in states.items()))
+    decided = max(len(outcomes) - left, 1)
+    print(
+        f"  {decided} settings, {equal / decided:.1%} known and equal, {len(wrong)} wrong; {left} left open by the file"
+    )
+    for (name, reason), count in Counter(each[1:] for each in outcomes if each not in wrong).most_common():
+        if reason not in ("equal", "left"):
+            print(f"  open {count} x {name}: {reason}")
+    faulty = [(file, answer.state) for file, answer in answers.items() if answer.state in _FAULTS]
+    for fault in (*wrong, *faulty):
+        print("  " + ": ".join(fault))
+    return len(wrong) + len(faulty)
+
+
+_FAULTS = ("crashed", "not recognised", "claimed")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
