@@ -19,6 +19,10 @@ FILE_FLAGS = {
 }
 """Flags of training scripts that name a DeepSpeed config; dashes may stand for underscores."""
 
+SHIPPED = re.compile(r"(?:default-)?zero([0-3])([_-]offload)?")
+"""Names of the DeepSpeed configs that ms-swift brings along: `zero3_offload` (swift/config/zero*.json), in its releases
+of 2024 `default-zero3` and `zero3-offload`."""
+
 MODEL_FLAGS = frozenset(
     (
         "--model_name_or_path", "--model", "--model_name", "--model_id", "--model_id_or_path", "--model_path",
@@ -54,8 +58,8 @@ def _model_file(named: Sequence[tuple[str, Word]]) -> list[NamedFile]:
 
 
 def _is_path(value: Word) -> bool:
-    """Whether a word can be a path: the bare names of configs that ms-swift brings along (`zero3`) are none."""
-    return "." in value.shown or "/" in value.shown or "zero" not in value.shown
+    """Whether a word can be a path: the bare names of configs that ms-swift brings along are none."""
+    return SHIPPED.fullmatch(value.shown) is None
 
 
 def model_claim(flag: str, value: Word) -> Claim | None:

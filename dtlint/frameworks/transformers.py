@@ -13,6 +13,7 @@ from dtlint.frameworks import Claim, Member, NamedFile, Reading
 from dtlint.frameworks.arguments import stretch, texts
 from dtlint.frameworks.flag_list import Flags, names_of, read_flags, switch
 from dtlint.frameworks.options import Option, bound, integer, number, text_of
+from dtlint.frameworks.program import SHIPPED
 from dtlint.frameworks.transformers_adapters import QUANTIZERS, SWITCHES, adapter_claims
 from dtlint.frameworks.transformers_checkpointing import caches, checkpointing_claims
 from dtlint.frameworks.transformers_fsdp import fsdp_claims, is_fsdp
@@ -73,7 +74,6 @@ _LENGTHS = ("model-max-length", "cutoff-len", "max-seq-length", "max-seq-len", "
 """Arguments for the longest sample, of which programs have one or the other."""
 _IMAGES = re.compile(r"(^|-)(vision|image|images|video|audio|mm|dynamic-image-size|force-image-size)(-|$)")
 """Arguments of programs that train on more than text."""
-_OWN_CONFIG = re.compile(r"zero([0-3])(_offload)?")
 _OPTIMIZERS = {f"use-{name}": name for name in ("galore", "apollo", "badam", "muon", "adam-mini")}
 _REPEATED = ("learning-rate", "weight-decay", "adam-epsilon")
 _MIB = 1 << 20
@@ -232,7 +232,7 @@ def _numbers(flags: Flags) -> Mapping[str, tuple[Member, ...]]:
 def _own_config(flags: Flags) -> Iterator[Claim]:
     """The DeepSpeed configs that ms-swift brings along, by their names (swift/config/zero*.json)."""
     option = flags.flags.get("deepspeed")
-    found = _OWN_CONFIG.fullmatch(flags.word("deepspeed"))
+    found = SHIPPED.fullmatch(flags.word("deepspeed"))
     if option is None or option.value is None or found is None:
         return
     yield Claim("sharding.stage", setting_of(option.value, int(found[1])), option.spelled)

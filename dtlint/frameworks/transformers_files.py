@@ -41,7 +41,8 @@ def read_file(document: Document) -> Reading:
 def named_file(program: Sequence[Word]) -> tuple[NamedFile, ...]:
     """The file of arguments that a program is given: as its first argument, or by --config."""
     words = [word for word in program[1:] if word.text not in _COMMANDS]
-    if words and (words[0].text or "").endswith(SUFFIXES):
+    first = (words[0].text or "") if words else ""
+    if first.endswith(SUFFIXES) and not first.startswith("-"):
         return (NamedFile("arguments", words[0]),)
     for word, value in pairwise(words):
         if word.text == "--config" and (value.text or "").endswith(SUFFIXES):

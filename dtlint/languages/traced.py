@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from dtlint.record import NamedTuple
 from dtlint.source import Problem, Source, Span
 from dtlint.value import Origin, Setting, Step, Unknown, Value
+
+CURRENT_FOLDER = "folder.current"
+"""What an unknown piece stands for that is the folder in which a script runs."""
 
 
 class Piece(NamedTuple):
@@ -28,6 +31,19 @@ class Piece(NamedTuple):
     unknown: str = ""
     how: str = ""
     means: str = ""
+
+
+def path_from_folder(pieces: Sequence[Piece]) -> str:
+    """A path as it is found from the current folder, `?` for each unknown stretch: `./` and `$PWD/` before it are left
+    off.
+    """
+    path = "".join("?" if piece.text is None else piece.text for piece in pieces)
+    first = next((piece for piece in pieces if piece.text != ""), None)
+    if first is not None and first.means == CURRENT_FOLDER and path.startswith("?/"):
+        path = path[1:].lstrip("/")
+    while path.startswith("./"):
+        path = path[2:].lstrip("/")
+    return path
 
 
 class Word(NamedTuple):
@@ -97,12 +113,13 @@ class Lost(NamedTuple):
 
 class World(NamedTuple):
     """What a script does under one set of assumptions: the commands in order, the files it writes, and the condition
-    (`branch`).
+    (`branch`). `unread` are files that it writes, with the reason why nothing of their text is known.
     """
 
     commands: tuple[Command, ...]
     files: Mapping[str, Source]
     branch: str | None = None
+    unread: Mapping[str, str] = {}
 
 
 class Script(NamedTuple):

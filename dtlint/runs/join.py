@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from dtlint.frameworks import Member, NamedFile, Reading
-from dtlint.languages.traced import Command, Lost, Script, Word, World
+from dtlint.languages.traced import Command, Lost, Script, Word, World, literal_word, path_from_folder
 from dtlint.plan import Plan
 from dtlint.record import NamedTuple
 from dtlint.runs.beside import accelerate_launch, lone_configs, one_run
@@ -16,9 +16,11 @@ from dtlint.runs.clash import with_clashes, with_repeated_rank
 from dtlint.runs.configs import Config, read_config, read_model_config
 from dtlint.runs.dialect import dialect_of
 from dtlint.runs.hand_over import hand_over
+from dtlint.runs.inline import inline_config
 from dtlint.runs.launches import Found, find_launch, rendezvous_key
 from dtlint.runs.lost import lost_words
 from dtlint.runs.model import FileProblem, Launch, Options, Run, RunSet
+from dtlint.runs.paths import locate
 from dtlint.runs.roles import role_of, role_of_program
 from dtlint.runs.settle import settle
 from dtlint.runs.tree import Tree
@@ -60,6 +62,7 @@ class Joiner:
         self._configs: dict[str, Config] = {}
         self._programs: dict[str, Source] = {}
         self._named: set[str] = set()
+        self._supposed: dict[tuple[str, str], str] = {}
         self._sources: dict[str, Source] = {}
         self._problems: list[FileProblem] = []
         self._lost: list[Lost] = []
@@ -197,7 +200,9 @@ class Joiner:
         if assumptions:
             readings = [reading for reading in readings if not reading.unread]
         readings.extend(_unread_default([*candidate.found.readings, *readings]))
-        return _Parts(tuple(readings), tuple(dict.fromkeys(sources)), tuple(assumptions))
+        supposed = [self._supposed.get((candidate.script.path, source.path), "") for source in dict.fromkeys(sources)]
+        said = (*assumptions, *filter(None, supposed))
+        return _Parts(tuple(readings), tuple(dict.fromkeys(sources)), said)
 
     def _named_file(self, named: NamedFile, candidate: _Candidate) -> list[tuple[Source, Reading]]:
         if named.role == "deepspeed":
@@ -263,14 +268,21 @@ class Joiner:
         return [(source, config.reading)]
 
     def _resolve(self, named: NamedFile, candidate: _Candidate) -> Source | None:
-        written = candidate.world.files.get(named.path.shown.removeprefix("./"))
-        text = named.path.text
-        file = None if written is not None or text is None else self.tree.find(_as_path(named, text), candidate.folder)
-        if file is None:
-            return written
-        self._named.add(self.tree.shown(file))
+        if named.role == "deepspeed" and (inline := inline_config(named.path, candidate.script.path)) is not None:
+            return inline
+        path = path_from_folder(named.path.pieces)
+        if path in candidate.world.files or path in candidate.world.unread:
+            return candidate.world.files.get(path)
+        found = locate(self.tree, _as_path(named), candidate.folder)
+        if found is None:
+            return None
+        shown = self.tree.shown(found.file)
+        self._named.add(shown)
+        if found.supposed:
+            sentence = f"{shown} was taken for {named.path.shown}, whose folder is not here"
+            self._supposed[candidate.script.path, shown] = sentence
         try:
-            return self.tree.source(file)
+            return self.tree.source(found.file)
         except Unreadable as unreadable:
             self._problems.append(FileProblem(unreadable.path, None, unreadable.reason))
             return None
@@ -389,11 +401,12 @@ def _unread_default(readings: Sequence[Reading]) -> list[Reading]:
 
 def _unread(named: NamedFile, candidate: _Candidate) -> tuple[Source, Reading]:
     """What a config that cannot be read leaves: a DeepSpeed run whose settings are hidden."""
-    return candidate.script, _no_deepspeed(named)
+    path = path_from_folder(named.path.pieces)
+    return candidate.script, _no_deepspeed(named, candidate.world.unread.get(path, ""))
 
 
-def _no_deepspeed(named: NamedFile) -> Reading:
-    reason = f"the DeepSpeed config {named.path.shown} was not found"
+def _no_deepspeed(named: NamedFile, why: str = "") -> Reading:
+    reason = f"the DeepSpeed config {named.path.shown} was not found" if not why else f"{named.path.shown}: {why}"
     return Reading("deepspeed-json", framework="deepspeed", unread=reason)
 
 
@@ -429,9 +442,12 @@ def _file_problem(problem: Problem) -> FileProblem:
     return FileProblem(problem.span.path, problem.span, problem.message, problem.fatal, problem.loader)
 
 
-def _as_path(named: NamedFile, text: str) -> str:
+def _as_path(named: NamedFile) -> Word:
     """The path of a file; `-m pkg.train` stands for pkg/train.py."""
-    return text.replace(".", "/") + ".py" if named.role == "module" else text
+    text = named.path.text
+    if named.role != "module" or text is None:
+        return named.path
+    return literal_word(text.replace(".", "/") + ".py", named.path.place)
 
 
 def _model_path(text: str) -> str:

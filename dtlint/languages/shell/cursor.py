@@ -91,3 +91,10 @@ class SyntaxFault(Exception):  # noqa: N818 - control flow of the reader: recove
         super().__init__(message)
         self.start = start
         self.message = message
+
+
+def unexpected(character: str) -> str:
+    """The sentence for a character that can not stand where it stands, "" for the end."""
+    if character == "\r":
+        return "the line ends with CR LF: bash takes the CR for a part of the last word"
+    return f"{character or 'the end'} is not expected here"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dtlint.languages.shell.state import Shell
-from dtlint.languages.shell.text import Text, bounded, flat, shown, unknown
-from dtlint.languages.traced import Piece
+from dtlint.languages.shell.text import Text, bounded, unknown
+from dtlint.languages.traced import Piece, path_from_folder
 from dtlint.source import Span
 
 MAX_FILES = 200
@@ -15,10 +15,7 @@ DEVICES = ("/dev/", "/proc/", "/sys/")
 
 def path_key(text: Text) -> str:
     """The name under which a file is kept: its path, `?` for each unknown stretch."""
-    path = shown(text)
-    while path.startswith("./"):
-        path = path[2:].lstrip("/")
-    return path
+    return path_from_folder(text)
 
 
 def read_file(shell: Shell, path: Text, span: Span) -> Text | None:
@@ -29,7 +26,7 @@ def read_file(shell: Shell, path: Text, span: Span) -> Text | None:
         return written
     if not key or "?" in key or key.startswith(DEVICES):
         return None
-    source = shell.world.given.read_file(flat(path))
+    source = shell.world.given.read_file(key)
     if source is None:
         return None
     return bounded((Piece(source.text, source.span(0, len(source.text))),)) if source.text else ()

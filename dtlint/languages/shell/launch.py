@@ -5,6 +5,7 @@ from __future__ import annotations
 from dtlint.languages.shell.call import Call
 from dtlint.languages.shell.files import unknown_file
 from dtlint.languages.shell.nested import Run, run_in_new_shell
+from dtlint.languages.shell.rewrites import forget_written
 from dtlint.languages.shell.state import Array, Shell, Verdict
 from dtlint.languages.shell.text import Text, joined, literal, sole_unknown
 from dtlint.languages.traced import Command, Word
@@ -29,6 +30,7 @@ def start(call: Call, run: Run) -> None:
     shell.world.commands.append(command)
     if shell.out is not None:
         shell.emit(unknown_file(call.place, _shown_name(call)))
+    forget_written(call)
     shell.status = Verdict(None, assumed="success")
     name = (call.words[0].text or "").rpartition("/")[2]
     if name in REMOTE:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from dtlint.languages.traced import CURRENT_FOLDER
+
 VARIABLES = {
     "SLURM_NNODES": "cluster.nodes",
     "SLURM_JOB_NUM_NODES": "cluster.nodes",
@@ -17,8 +19,8 @@ VARIABLES = {
     "SLURM_PROCID": "launch.node_rank",
     "SLURMD_NODENAME": "cluster.this_host",
     "HOSTNAME": "cluster.this_host",
-    "PWD": "folder.current",
-    "OLDPWD": "folder.current",
+    "PWD": CURRENT_FOLDER,
+    "OLDPWD": "folder.before",
     "HOME": "folder.home",
 }
 """Variables that the machine sets, by what they stand for."""

@@ -7,6 +7,7 @@ import posixpath
 from dtlint.languages.shell.call import Call
 from dtlint.languages.shell.inputs import read_options
 from dtlint.languages.shell.text import Text, cut, flat, known, literal, reworded, unknown
+from dtlint.languages.traced import CURRENT_FOLDER
 
 
 def run_basename(call: Call) -> Text | None:
@@ -53,6 +54,6 @@ def run_realpath(call: Call) -> Text | None:
     if characters.startswith("/"):
         absolute = text if known(text) is None else reworded(text, posixpath.normpath("/" + characters.lstrip("/")))
         return (*absolute, *literal("\n", call.place))
-    folder = unknown(call.place, "the current folder is known only when it runs", "", "folder.current")
+    folder = unknown(call.place, "the current folder is known only when it runs", "", CURRENT_FOLDER)
     rest = text[:0] if characters in (".", "") else (*literal("/", call.place), *text)
     return (*folder, *rest, *literal("\n", call.place))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence as AnySequence
 
-from dtlint.languages.shell.cursor import MAX_NESTING, Cursor, SyntaxFault
+from dtlint.languages.shell.cursor import MAX_NESTING, Cursor, SyntaxFault, unexpected
 from dtlint.languages.shell.simple import read_simple
 from dtlint.languages.shell.syntax import AndOr, Node, Pipeline, Redirected, Redirection, Sequence, Tree
 from dtlint.languages.shell.tokens import read_redirection, skip_blanks, skip_lines
@@ -109,7 +109,7 @@ def _read_item(cursor: Cursor, items: list[Node]) -> bool:
         item = _read_and_or(cursor)
         skip_blanks(cursor)
         if cursor.peek() not in ("\n", ")", "", ";", "&"):
-            raise SyntaxFault(cursor.at, f"{cursor.peek()} is not expected here")
+            raise SyntaxFault(cursor.at, unexpected(cursor.peek()))
     except SyntaxFault as fault:
         line_end = cursor.text.find("\n", fault.start)
         if line_end < cursor.at or depth >= MAX_NESTING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dtlint.languages.shell.cursor import Cursor, SyntaxFault
+from dtlint.languages.shell.cursor import Cursor, SyntaxFault, unexpected
 from dtlint.languages.shell.placeholders import placeholder_end
 from dtlint.languages.shell.syntax import Assignment, Literal, Redirection, Simple, WordSyntax
 from dtlint.languages.shell.tokens import read_redirection, skip_blanks, skip_lines
@@ -31,7 +31,7 @@ def read_simple(cursor: Cursor) -> Simple:
         end = cursor.at
         skip_blanks(cursor)
     if end == start:
-        raise SyntaxFault(start, f"{cursor.peek() or 'the end'} is not expected here")
+        raise SyntaxFault(start, unexpected(cursor.peek()))
     command = Simple(tuple(assignments), tuple(words), tuple(redirections), Span(cursor.source, start, end))
     _note_lost(cursor, command, cut)
     return command

@@ -22,7 +22,7 @@ from dtlint.languages.shell.syntax import (
 from dtlint.languages.traced import WrittenSource
 from dtlint.source import Span
 
-PLAIN = re.compile(r"[^\s'\"\\$`|&;()<>?*+@!]+")
+PLAIN = re.compile(r"[^ \t\n'\"\\$`|&;()<>?*+@!]+")
 EXTENDED_GLOB = "?*+@!"
 IN_DOUBLE_QUOTES = re.compile(r'[^"\\$`]+')
 IN_HEREDOC = re.compile(r"[^\\$`]+")

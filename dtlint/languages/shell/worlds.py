@@ -87,7 +87,7 @@ def _follow(way: Way, body: Sequence, directives: tuple[Word, ...]) -> World:
     except Leave:
         pass
     branch = " and ".join(dict.fromkeys(way.branches)) or None
-    return World(tuple(way.commands), _files(shell), branch)
+    return World(tuple(way.commands), _files(shell), branch, _unread(shell))
 
 
 def _run_to_end(shell: Shell, body: Sequence) -> None:
@@ -129,11 +129,18 @@ def _files(shell: Shell) -> dict[str, Source]:
     }
 
 
+def _unread(shell: Shell) -> dict[str, str]:
+    """The files that the script writes and of whose text nothing is known, with the reason."""
+    found = {path: sole_unknown(text) for path, text in shell.files.items()}
+    return {path: piece.unknown for path, piece in found.items() if piece is not None}
+
+
 def _signature(world: World) -> object:
     commands = tuple(
         (tuple((word.shown, word.many) for word in command.argv), _shown(command.env)) for command in world.commands
     )
-    return commands, tuple(sorted((path, source.text) for path, source in world.files.items()))
+    files = tuple(sorted((path, source.text) for path, source in world.files.items()))
+    return commands, files, tuple(sorted(world.unread))
 
 
 def _shown(environment: Mapping[str, Word]) -> tuple[tuple[str, str], ...]:

@@ -1,0 +1,56 @@
+"""Where a path that a launch names lies in the tree, also if its folder is one of another machine, or not known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from dtlint.languages.traced import Word, path_from_folder
+from dtlint.record import NamedTuple
+from dtlint.runs.tree import Tree
+
+
+class Located(NamedTuple):
+    """A file of the tree; `supposed` if it is only likely to be the one that is named."""
+
+    file: Path
+    supposed: bool
+
+
+def locate(tree: Tree, path: Word, folder: Path) -> Located | None:
+    """The file that a path names in a script of `folder`.
+
+    Of a path that leads nowhere the end is tried, as long as it names a folder too (`/workspace/configs/ds.json`);
+    behind a folder that is not known (`$BASE/ds.json`) the name alone will do for a file beside the script.
+    """
+    text = path_from_folder(path.pieces)
+    if path.many or not text:
+        return None
+    start = _known_from(path, text)
+    if start == 0 and (file := tree.find(text, folder)) is not None:
+        return Located(file, False)
+    parts = text[start:].split("/")
+    if start and len(parts) == 1 and (folder / parts[0]).is_file():
+        return _supposed(tree.find(parts[0], folder))
+    return next((found for end in _ends(parts) if (found := _supposed(tree.find(end, folder))) is not None), None)
+
+
+def _known_from(path: Word, text: str) -> int:
+    """Where the part begins behind the last folder that is not known: 0 where all is known, the end if the name of the
+    file is not.
+    """
+    if all(piece.text is not None for piece in path.pieces) or "?" not in text:
+        return 0
+    behind = text.rfind("?") + 1
+    return behind + 1 if text.startswith("/", behind) else len(text)
+
+
+def _ends(parts: list[str]) -> Iterator[str]:
+    """The ends of a path that name a folder and a file, longest first."""
+    above = max((number + 1 for number, part in enumerate(parts) if part in ("..", ".", "")), default=0)
+    for start in range(above, len(parts) - 1):
+        yield "/".join(parts[start:])
+
+
+def _supposed(file: Path | None) -> Located | None:
+    return None if file is None else Located(file, True)

@@ -1,0 +1,197 @@
+"""Pairing as public repositories do it: how a launch comes to its config, and when that config is not known."""
+
+import base64
+from pathlib import Path
+
+import pytest
+
+from dtlint.api import check, options_of
+from dtlint.runs import read_runs
+from dtlint.value import Unknown
+
+CONFIG = '{"train_micro_batch_size_per_gpu": 4, "bf16": {"enabled": true}, "zero_optimization": {"stage": 2}}'
+LAUNCH = "deepspeed --num_gpus 8 train.py --deepspeed_config"
+
+
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    (tmp_path / ".git").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    def write(files):
+        for name, text in files.items():
+            file = tmp_path / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, newline="")
+        return tmp_path
+
+    return write
+
+
+def run_of(path):
+    (run,) = read_runs([Path(path)], options_of()).runs
+    return run
+
+
+def stage(path):
+    return run_of(path).plan.value("sharding.stage")
+
+
+class TestFolders:
+    @pytest.mark.parametrize(
+        "head",
+        [
+            "$PWD/",
+            "${PWD}/",
+            "$(pwd)/",
+            "`pwd`/",
+            "./",
+            "././",
+        ],
+    )
+    def test_the_current_folder_before_a_path_is_left_off(self, tree, head):
+        tree({"scripts/run.sh": f"{LAUNCH} {head}conf/ds.json\n", "conf/ds.json": CONFIG})
+        run = run_of("scripts/run.sh")
+        assert run.files == ("scripts/run.sh", "conf/ds.json")
+        assert run.assumptions == ()
+
+    def test_a_file_written_to_the_current_folder_is_found_without_it(self, tree):
+        tree({"run.sh": f"cat > $PWD/ds.json <<EOF\n{CONFIG}\nEOF\n{LAUNCH} ds.json\n"})
+        assert stage("run.sh") == 2
+
+    @pytest.mark.parametrize(
+        "path",
+        [
+            "$BASE/conf/ds.json",
+            "${1}/conf/ds.json",
+            "$HOME/repo/conf/ds.json",
+            "/workspace/repo/conf/ds.json",
+            "PATH_TO_CODE/conf/ds.json",
+            '$(dirname "$(cd "$(dirname "$0")" && pwd)")/conf/ds.json',
+        ],
+    )
+    def test_a_path_in_a_folder_that_is_not_here_is_tried_by_its_end_and_that_is_said(self, tree, path):
+        tree({"scripts/run.sh": f"{LAUNCH} {path}\n", "conf/ds.json": CONFIG})
+        run = run_of("scripts/run.sh")
+        assert run.plan.value("sharding.stage") == 2
+        assert run.assumptions[0].startswith("conf/ds.json was taken for ")
+
+    def test_behind_an_unknown_folder_a_name_will_do_beside_the_script(self, tree):
+        tree({"jobs/run.sh": f"{LAUNCH} $BASE/ds.json\n", "jobs/ds.json": CONFIG})
+        assert stage("jobs/run.sh") == 2
+
+    @pytest.mark.parametrize("path", ["$OUT/ds.json", "/data/ds.json", "elsewhere/ds.json", "conf$N/ds.json", "$X"])
+    def test_a_name_alone_does_not_make_a_file_the_one_that_is_meant(self, tree, path):
+        tree({"jobs/run.sh": f"{LAUNCH} {path}\n", "ds.json": CONFIG})
+        found = run_of("jobs/run.sh").plan.get("sharding.stage")
+        assert isinstance(found, Unknown)
+        assert "was not found" in found.reason
+
+    def test_an_unknown_name_is_no_other_file(self, tree):
+        tree({"run.sh": f"{LAUNCH} conf/ds_zero$STAGE.json\n", "conf/ds_zero2.json": CONFIG})
+        assert isinstance(run_of("run.sh").plan.get("sharding.stage"), Unknown)
+
+
+class TestWrittenFiles:
+    @pytest.mark.parametrize(
+        "writes",
+        [
+            "jq '.train_micro_batch_size_per_gpu = 8' base.json > ds.json\n",
+            "jq '.train_micro_batch_size_per_gpu = 8' ds.json > tmp.json && mv tmp.json ds.json\n",
+            "python - <<EOF\nimport json\njson.dump(make(), open('ds.json', 'w'))\nEOF\n",
+            "python3 -c \"import json; json.dump(make(), open('ds.json', 'w'))\"\n",
+            "python - <<EOF\nfrom pathlib import Path\nPath('ds.json').write_text(text)\nEOF\n",
+            "python make_config.py --micro 16 --output ds.json\n",
+            "python make_config.py --out=ds.json\n",
+            "yq -i '.zero_optimization.stage = 3' ds.json\n",
+            "sed -i '1{h;d};G' ds.json\n",
+            "cp $HOME/configs/mine.json ds.json\n",
+        ],
+    )
+    def test_a_file_that_a_program_writes_is_not_the_one_of_the_tree(self, tree, writes):
+        tree({"run.sh": f"{writes}{LAUNCH} ds.json\n", "ds.json": CONFIG, "base.json": CONFIG})
+        found = run_of("run.sh").plan.get("sharding.stage")
+        assert isinstance(found, Unknown)
+        assert "ds.json: " in found.reason
+        assert "writes this when it runs" in found.reason
+
+    @pytest.mark.parametrize(
+        "reads",
+        [
+            "python show.py --config ds.json\n",
+            "python - <<EOF\nprint(open('ds.json').read())\nEOF\n",
+            "cp ds.json backup.json\n",
+            "python train.py --output_dir out\n",
+        ],
+    )
+    def test_a_program_that_reads_a_file_leaves_it_as_it_is(self, tree, reads):
+        tree({"run.sh": f"{reads}{LAUNCH} ds.json\n", "ds.json": CONFIG})
+        found = [run.plan.value("sharding.stage") for run in read_runs([Path("run.sh")], options_of()).runs]
+        assert found[-1] == 2
+
+    @pytest.mark.parametrize(
+        "writes",
+        [
+            'sed "s/STAGE/$Z/" template.json > ds.json\n',
+            "cp template.json ds.json\nsed -i -e s/STAGE/2/ ds.json\n",
+            "sed s/STAGE/2/ template.json | tee ds.json\n",
+            "export STAGE=2\nsed 's/STAGE/$STAGE/' template.json | envsubst > ds.json\n",
+        ],
+    )
+    def test_a_template_becomes_the_config_that_it_is_turned_into(self, tree, writes):
+        template = '{"train_micro_batch_size_per_gpu": 4, "zero_optimization": {"stage": STAGE}}'
+        tree({"run.sh": f"Z=2\n{writes}{LAUNCH} ds.json\n", "template.json": template})
+        assert stage("run.sh") == 2
+
+
+class TestConfigsWithoutAFile:
+    def test_json_on_the_command_line_is_the_config(self, tree):
+        tree({"run.sh": f"torchrun --nproc_per_node 8 train.py --bf16 --deepspeed '{CONFIG}'\n"})
+        assert stage("run.sh") == 2
+
+    def test_base64_on_the_command_line_is_the_config(self, tree):
+        tree({"run.sh": f"{LAUNCH} {base64.urlsafe_b64encode(CONFIG.encode()).decode()}\n"})
+        assert stage("run.sh") == 2
+
+    @pytest.mark.parametrize(
+        ("name", "expected", "optimizer", "parameters"),
+        [
+            ("zero0", 0, "none", "none"),
+            ("zero1", 1, "none", "none"),
+            ("zero2", 2, "none", "none"),
+            ("zero3", 3, "none", "none"),
+            ("zero2_offload", 2, "cpu", "none"),
+            ("zero3_offload", 3, "cpu", "cpu"),
+            ("default-zero2", 2, "none", "none"),
+            ("default-zero3", 3, "none", "none"),
+        ],
+    )
+    def test_ms_swift_knows_its_configs_by_name(self, tree, name, expected, optimizer, parameters):
+        tree({"run.sh": f"NPROC_PER_NODE=8 swift sft --model Qwen/Qwen2.5-7B --deepspeed {name}\n"})
+        plan = run_of("run.sh").plan
+        assert plan.value("sharding.stage") == expected
+        assert plan.value("sharding.offload_optimizer") == optimizer
+        assert plan.value("sharding.offload_parameters") == parameters
+
+    def test_a_name_that_is_not_wholly_known_is_no_stage(self, tree):
+        tree({"run.sh": "NPROC_PER_NODE=8 swift sft --model Qwen/Qwen2.5-7B --deepspeed zero$STAGE\n"})
+        assert isinstance(run_of("run.sh").plan.get("sharding.stage"), Unknown)
+
+    def test_a_flag_with_a_config_is_no_file_of_arguments(self, tree):
+        tree({"run.sh": "deepspeed --num_gpus 8 train.py --deepspeed_config=ds.json --steps 9\n", "ds.json": CONFIG})
+        run = run_of("run.sh")
+        assert run.plan.value("sharding.stage") == 2
+        assert run.plan.open == ""
+
+
+class TestLineEnds:
+    """bash takes the CR of CR LF for a character of the last word, so that a script of one line still starts."""
+
+    def test_a_command_that_ends_with_cr_lf_is_a_launch(self, tree):
+        tree({"run.sh": f"{LAUNCH} ds.json --x 'a'\r\n", "ds.json": CONFIG})
+        assert stage("run.sh") == 2
+
+    def test_a_reserved_word_before_cr_is_refused_and_the_reason_said(self, tree):
+        tree({"run.sh": f"{LAUNCH} ds.json\nif true; then\r\n echo x\r\nfi\r\n", "ds.json": CONFIG})
+        (finding,) = [each for each in check(["run.sh"]).findings if each.id == "DT001"]
+        assert "CR LF" in finding.message
