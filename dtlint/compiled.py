@@ -25,6 +25,7 @@ BUILDERS: Mapping[str, str] = {
     "packages": "dtlint.catalog.build:packages",
     "framework-defaults": "dtlint.catalog.build:framework_defaults",
     "deepspeed-keys": "dtlint.catalog.build:deepspeed_keys",
+    "shipped-configs": "dtlint.catalog.build:shipped_configs",
     "vocabulary": "dtlint.plan.vocabulary:read_file",
     "precedence": "dtlint.runs.settle:read_table",
     "rules": "dtlint.rulebook.load:build",

@@ -164,6 +164,7 @@ class TestConfigsWithoutAFile:
             ("zero3_offload", 3, "cpu", "cpu"),
             ("default-zero2", 2, "none", "none"),
             ("default-zero3", 3, "none", "none"),
+            ("zero3-offload", 3, "cpu", "cpu"),
         ],
     )
     def test_ms_swift_knows_its_configs_by_name(self, tree, name, expected, optimizer, parameters):
@@ -172,6 +173,38 @@ class TestConfigsWithoutAFile:
         assert plan.value("sharding.stage") == expected
         assert plan.value("sharding.offload_optimizer") == optimizer
         assert plan.value("sharding.offload_parameters") == parameters
+
+    @pytest.mark.parametrize(
+        ("path", "expected", "optimizer"),
+        [
+            ("examples/deepspeed/ds_z3_config.json", 3, "none"),
+            ("../LLaMA-Factory/examples/deepspeed/ds_z2_offload_config.json", 2, "cpu"),
+            ("deepspeed_configs/zero2.json", 2, "cpu"),
+            ("/workspace/axolotl/deepspeed_configs/zero1.json", 1, "none"),
+        ],
+    )
+    def test_a_path_under_which_a_tool_ships_a_config_stands_for_it_and_that_is_said(
+        self, tree, path, expected, optimizer
+    ):
+        tree({"run.sh": f"torchrun --nproc_per_node 8 train.py --bf16 --output_dir out --deepspeed {path}\n"})
+        run = run_of("run.sh")
+        assert run.plan.value("sharding.stage") == expected
+        assert run.plan.value("sharding.offload_optimizer") == optimizer
+        assert run.assumptions[0].startswith(f"{path} was taken as ")
+
+    def test_a_file_of_the_tree_counts_before_the_one_that_a_tool_ships(self, tree):
+        path = "examples/deepspeed/ds_z3_config.json"
+        tree({"run.sh": f"{LAUNCH} {path}\n", path: CONFIG})
+        run = run_of("run.sh")
+        assert run.plan.value("sharding.stage") == 2
+        assert run.assumptions == ()
+
+    def test_a_file_of_arguments_names_a_config_that_its_tool_ships(self, tree):
+        arguments = "stage: sft\nfinetuning_type: full\nbf16: true\ndeepspeed: examples/deepspeed/ds_z3_config.json\n"
+        tree({"run.yaml": arguments + "per_device_train_batch_size: 4\noutput_dir: out\n"})
+        run = run_of("run.yaml")
+        assert run.plan.value("sharding.stage") == 3
+        assert run.assumptions == ("examples/deepspeed/ds_z3_config.json was taken as LLaMA-Factory ships it",)
 
     def test_a_name_that_is_not_wholly_known_is_no_stage(self, tree):
         tree({"run.sh": "NPROC_PER_NODE=8 swift sft --model Qwen/Qwen2.5-7B --deepspeed zero$STAGE\n"})

@@ -173,12 +173,6 @@ class TestFramework:
             "what Transformers wraps without auto_wrap depends on its version"
         )
 
-    def test_a_config_that_ms_swift_brings_along(self) -> None:
-        reading = read_arguments(words("sft --model x --train_type full --deepspeed zero3_offload --output_dir out"))
-        found = claims(reading)
-        assert (reading.framework, found["sharding.stage"], found["overlap.gradients"]) == ("deepspeed", 3, False)
-        assert found["sharding.offload_parameters"] == "cpu"
-
     def test_the_file_of_fsdp_config(self) -> None:
         text = '{"fsdp_backward_prefetch": "backward_pre", "activation_checkpointing": "true", "cpu_offload": false}'
         assert claims(read_config(read_json(Source("fsdp.json", text)))) == {

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from dtlint.catalog.frameworks import DeepSpeedKey, Default, deepspeed_keys, defaults, display_name, in_time, package_of
+from dtlint.catalog.frameworks import (
+    DeepSpeedKey,
+    Default,
+    ShippedConfig,
+    deepspeed_keys,
+    defaults,
+    display_name,
+    in_time,
+    package_of,
+    shipped_config,
+)
 from dtlint.catalog.hardware import Gpu, Instance, gpu, instance
 from dtlint.catalog.models import LatentAttention, Model, model, models_of_size
 
@@ -13,6 +23,7 @@ __all__ = [
     "Instance",
     "LatentAttention",
     "Model",
+    "ShippedConfig",
     "deepspeed_keys",
     "defaults",
     "display_name",
@@ -22,4 +33,5 @@ __all__ = [
     "model",
     "models_of_size",
     "package_of",
+    "shipped_config",
 ]

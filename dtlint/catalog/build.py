@@ -90,6 +90,11 @@ def deepspeed_keys() -> object:
     return [[row[field] for field in frameworks.DeepSpeedKey._fields] for row in _rows(frameworks.DEEPSPEED_FILES[0])]
 
 
+def shipped_configs() -> object:
+    """The rows of shipped_configs.csv, in the field order of frameworks.ShippedConfig."""
+    return [[row[field] for field in frameworks.ShippedConfig._fields] for row in _rows(frameworks.SHIPPED_FILES[0])]
+
+
 def _gpu(row: Row, memory_gib: float) -> list[object]:
     return [
         row["name"],

@@ -17,6 +17,7 @@ from dtlint.value import Plain
 DATA = Path(__file__).parent / "data"
 DEFAULTS_FILES = (DATA / "frameworks.yaml",)
 DEEPSPEED_FILES = (DATA / "deepspeed_keys.csv",)
+SHIPPED_FILES = (DATA / "shipped_configs.csv",)
 
 
 class Default(NamedTuple):
@@ -57,6 +58,27 @@ class DeepSpeedKey(NamedTuple):
     reach: str
 
 
+class ShippedConfig(NamedTuple):
+    """A DeepSpeed config that a tool brings along, by the name or the end of the path under which it is asked for; the
+    cells as text, "" for what it leaves to "auto" or to DeepSpeed.
+    """
+
+    path: str
+    tool: str
+    stage: str
+    offload_optimizer: str
+    offload_parameters: str
+    overlap: str
+    prefetch: str
+
+
+def shipped_config(path: str) -> ShippedConfig | None:
+    """The config that a tool ships under a name (`zero2`) or under a path that ends so."""
+    found = _shipped_configs()
+    ends = [path, *("/".join(path.split("/")[-length:]) for length in (2, 3) if "/" in path)]
+    return next((found[end] for end in ends if end in found), None)
+
+
 def defaults(framework: str, setting: str) -> tuple[Default, ...]:
     """The defaults that a framework or front end has for a setting, of every version, in the order in which to try
     them (the newest first); () where it has none.
@@ -90,6 +112,12 @@ def deepspeed_keys() -> tuple[DeepSpeedKey, ...]:
     """Every key that DeepSpeed's config has or had."""
     rows = cast("list[list[str]]", load("deepspeed-keys", DEEPSPEED_FILES))
     return tuple(DeepSpeedKey._make(row) for row in rows)
+
+
+@cache
+def _shipped_configs() -> dict[str, ShippedConfig]:
+    rows = cast("list[list[str]]", load("shipped-configs", SHIPPED_FILES))
+    return {row[0]: ShippedConfig._make(row) for row in rows}
 
 
 Row = dict[str, object]

@@ -54,8 +54,8 @@ class Reading(NamedTuple):
     "fsdp-python" ...).
     `place` is the list, section or call in which a missing setting would be written. `open` says why settings may be
     hidden from us (an unknown word in the list), "" if the list is complete; `unread` names a file that holds settings
-    and could not be read. `rest` are the words of the program that a launcher starts. `framework` and `frontend` are
-    claimed here when the text decides them.
+    and could not be read; `supposed` is a sentence on how it was come by, where that is only likely. `rest` are the
+    words of the program that a launcher starts. `framework` and `frontend` are claimed here when the text decides them.
     """
 
     layer: str
@@ -67,4 +67,5 @@ class Reading(NamedTuple):
     frontend: str = ""
     open: str = ""
     unread: str = ""
+    supposed: str = ""
     collections: Mapping[str, tuple[Member, ...]] = {}

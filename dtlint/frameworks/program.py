@@ -19,10 +19,6 @@ FILE_FLAGS = {
 }
 """Flags of training scripts that name a DeepSpeed config; dashes may stand for underscores."""
 
-SHIPPED = re.compile(r"(?:default-)?zero([0-3])([_-]offload)?")
-"""Names of the DeepSpeed configs that ms-swift brings along: `zero3_offload` (swift/config/zero*.json), in its releases
-of 2024 `default-zero3` and `zero3-offload`."""
-
 MODEL_FLAGS = frozenset(
     (
         "--model_name_or_path", "--model", "--model_name", "--model_id", "--model_id_or_path", "--model_path",
@@ -43,7 +39,7 @@ def read(words: Sequence[Word]) -> Reading:
     """The script (first word; a module stands as its dotted name), the files and the model that flags name."""
     script = [NamedFile("script", words[0])] if words and words[0].text else []
     named = list(_valued(words[1:]))
-    files = [NamedFile(FILE_FLAGS[flag], value) for flag, value in named if flag in FILE_FLAGS and _is_path(value)]
+    files = [NamedFile(FILE_FLAGS[flag], value) for flag, value in named if flag in FILE_FLAGS]
     models = [claim for flag, value in named if flag in MODEL_FLAGS and (claim := model_claim(flag, value)) is not None]
     models.extend(_tokenizers_model(named))
     files.extend(_model_file(named))
@@ -55,11 +51,6 @@ def _model_file(named: Sequence[tuple[str, Word]]) -> list[NamedFile]:
     values = [value for flag, value in named if flag == CONFIG_FLAG]
     values = values or [value for flag, value in named if flag in MODEL_FLAGS]
     return [NamedFile("model", values[-1])] if values and values[-1].text else []
-
-
-def _is_path(value: Word) -> bool:
-    """Whether a word can be a path: the bare names of configs that ms-swift brings along are none."""
-    return SHIPPED.fullmatch(value.shown) is None
 
 
 def model_claim(flag: str, value: Word) -> Claim | None:

@@ -13,7 +13,6 @@ from dtlint.frameworks import Claim, Member, NamedFile, Reading
 from dtlint.frameworks.arguments import stretch, texts
 from dtlint.frameworks.flag_list import Flags, names_of, read_flags, switch
 from dtlint.frameworks.options import Option, bound, integer, number, text_of
-from dtlint.frameworks.program import SHIPPED
 from dtlint.frameworks.transformers_adapters import QUANTIZERS, SWITCHES, adapter_claims
 from dtlint.frameworks.transformers_checkpointing import caches, checkpointing_claims
 from dtlint.frameworks.transformers_fsdp import fsdp_claims, is_fsdp
@@ -106,7 +105,6 @@ def read_arguments(program: Sequence[Word]) -> Reading:
         *checkpointing_claims(flags),
         *_optimizer(flags),
         *_buckets(flags),
-        *_own_config(flags),
         *fsdp_claims(flags),
         *adapter_claims(flags, script, _LORA_RANKS.get(frontend, 0)),
     ]
@@ -227,21 +225,6 @@ def _numbers(flags: Flags) -> Mapping[str, tuple[Member, ...]]:
         Member(option.place, {**texts(option.place, name=option.name), "value": value}) for option, value in known
     ]
     return {"config.arguments": tuple(members)} if members else {}
-
-
-def _own_config(flags: Flags) -> Iterator[Claim]:
-    """The DeepSpeed configs that ms-swift brings along, by their names (swift/config/zero*.json)."""
-    option = flags.flags.get("deepspeed")
-    found = SHIPPED.fullmatch(flags.word("deepspeed"))
-    if option is None or option.value is None or found is None:
-        return
-    yield Claim("sharding.stage", setting_of(option.value, int(found[1])), option.spelled)
-    yield Claim("overlap.gradients", setting_of(option.value, False), option.spelled)
-    yield Claim("overlap.parameters", setting_of(option.value, False), option.spelled)
-    if found[2]:
-        yield Claim("sharding.offload_optimizer", setting_of(option.value, "cpu"), option.spelled)
-    if found[2] and found[1] == "3":
-        yield Claim("sharding.offload_parameters", setting_of(option.value, "cpu"), option.spelled)
 
 
 def _files(flags: Flags) -> Iterator[NamedFile]:

@@ -20,7 +20,7 @@ from dtlint.runs.inline import inline_config
 from dtlint.runs.launches import Found, find_launch, rendezvous_key
 from dtlint.runs.lost import lost_words
 from dtlint.runs.model import FileProblem, Launch, Options, Run, RunSet
-from dtlint.runs.paths import locate
+from dtlint.runs.paths import Located, locate
 from dtlint.runs.roles import role_of, role_of_program
 from dtlint.runs.settle import settle
 from dtlint.runs.tree import Tree
@@ -62,7 +62,6 @@ class Joiner:
         self._configs: dict[str, Config] = {}
         self._programs: dict[str, Source] = {}
         self._named: set[str] = set()
-        self._supposed: dict[tuple[str, str], str] = {}
         self._sources: dict[str, Source] = {}
         self._problems: list[FileProblem] = []
         self._lost: list[Lost] = []
@@ -200,16 +199,20 @@ class Joiner:
         if assumptions:
             readings = [reading for reading in readings if not reading.unread]
         readings.extend(_unread_default([*candidate.found.readings, *readings]))
-        supposed = [self._supposed.get((candidate.script.path, source.path), "") for source in dict.fromkeys(sources)]
-        said = (*assumptions, *filter(None, supposed))
-        return _Parts(tuple(readings), tuple(dict.fromkeys(sources)), said)
+        return _Parts(tuple(readings), tuple(dict.fromkeys(sources)), tuple(assumptions))
 
     def _named_file(self, named: NamedFile, candidate: _Candidate) -> list[tuple[Source, Reading]]:
+        """What a named file says, and the files that it names in turn."""
+        found = self._read_named(named, candidate)
+        said = self._supposition(named, candidate, found[0][0]) if found else ""
+        return found if not said else [(found[0][0], found[0][1]._replace(supposed=said)), *found[1:]]
+
+    def _read_named(self, named: NamedFile, candidate: _Candidate) -> list[tuple[Source, Reading]]:
         if named.role == "deepspeed":
             source = self._resolve(named, candidate)
-            return (
-                [_unread(named, candidate)] if source is None else [(source, self._config(source, "deepspeed").reading)]
-            )
+            if source is None:
+                return [_unread(named, candidate)]
+            return [(source, self._config(source, "deepspeed").reading)]
         if named.role == "accelerate":
             return self._accelerate_file(named, candidate)
         if named.role == "fsdp":
@@ -273,19 +276,25 @@ class Joiner:
         path = path_from_folder(named.path.pieces)
         if path in candidate.world.files or path in candidate.world.unread:
             return candidate.world.files.get(path)
-        found = locate(self.tree, _as_path(named), candidate.folder)
+        found = self._located(named, candidate)
         if found is None:
             return None
-        shown = self.tree.shown(found.file)
-        self._named.add(shown)
-        if found.supposed:
-            sentence = f"{shown} was taken for {named.path.shown}, whose folder is not here"
-            self._supposed[candidate.script.path, shown] = sentence
+        self._named.add(self.tree.shown(found.file))
         try:
             return self.tree.source(found.file)
         except Unreadable as unreadable:
             self._problems.append(FileProblem(unreadable.path, None, unreadable.reason))
             return None
+
+    def _located(self, named: NamedFile, candidate: _Candidate) -> Located | None:
+        return locate(self.tree, _as_path(named), candidate.folder)
+
+    def _supposition(self, named: NamedFile, candidate: _Candidate, source: Source) -> str:
+        """The sentence on a file that is only likely to be the one that is named, "" for one that surely is."""
+        found = self._located(named, candidate)
+        if found is None or not found.supposed or self.tree.shown(found.file) != source.path:
+            return ""
+        return f"{source.path} was taken for {named.path.shown}, whose folder is not here"
 
     def _config(self, source: Source, role: str) -> Config:
         known = self._configs.get(source.path)
@@ -323,7 +332,7 @@ class Joiner:
                 found.extend(self._model_file(named, folder))
             if named.role == "deepspeed":
                 source = self._reader(folder)(named.path.text or "")
-                reading = _no_deepspeed(named) if source is None else self._config(source, "deepspeed").reading
+                reading = _without_file(named.path) if source is None else self._config(source, "deepspeed").reading
                 found.append((source or config.source, reading))
         return found
 
@@ -372,7 +381,8 @@ class Joiner:
         open_reason = next((reading.open for reading in readings if reading.open), "")
         unread = next((reading.unread for reading in readings if reading.unread), "")
         plan = Plan(handed.settings, collections, dialect_of(readings, settled.framework), open_reason, unread)
-        return Run(launch, "train", branch, sources, readings, plan, assumptions)
+        supposed = tuple(dict.fromkeys(reading.supposed for reading in readings if reading.supposed))
+        return Run(launch, "train", branch, sources, readings, plan, (*assumptions, *supposed))
 
     def _folders(self, sources: Sequence[Source]) -> list[Path]:
         """Where the run's script lies, or the text that stands for it, and its program."""
@@ -400,14 +410,18 @@ def _unread_default(readings: Sequence[Reading]) -> list[Reading]:
 
 
 def _unread(named: NamedFile, candidate: _Candidate) -> tuple[Source, Reading]:
-    """What a config that cannot be read leaves: a DeepSpeed run whose settings are hidden."""
-    path = path_from_folder(named.path.pieces)
-    return candidate.script, _no_deepspeed(named, candidate.world.unread.get(path, ""))
+    """What a DeepSpeed config leaves that cannot be read."""
+    why = candidate.world.unread.get(path_from_folder(named.path.pieces), "")
+    return candidate.script, _without_file(named.path, why)
 
 
-def _no_deepspeed(named: NamedFile, why: str = "") -> Reading:
-    reason = f"the DeepSpeed config {named.path.shown} was not found" if not why else f"{named.path.shown}: {why}"
-    return Reading("deepspeed-json", framework="deepspeed", unread=reason)
+def _without_file(path: Word, why: str = "") -> Reading:
+    """What the tool ships that a DeepSpeed config without a file belongs to, else a run whose settings are hidden."""
+    from dtlint.frameworks.deepspeed_shipped import read_shipped
+
+    reason = f"{path.shown}: {why}" if why else f"the DeepSpeed config {path.shown} was not found"
+    hidden = Reading("deepspeed-json", framework="deepspeed", unread=reason)
+    return hidden if why else read_shipped(path) or hidden
 
 
 def _hidden(named: NamedFile, candidate: _Candidate) -> tuple[Source, Reading]:
