@@ -55,7 +55,8 @@ class Reading(NamedTuple):
     `place` is the list, section or call in which a missing setting would be written. `open` says why settings may be
     hidden from us (an unknown word in the list), "" if the list is complete; `unread` names a file that holds settings
     and could not be read; `supposed` is a sentence on how it was come by, where that is only likely. `rest` are the
-    words of the program that a launcher starts. `framework` and `frontend` are claimed here when the text decides them.
+    words of the program that a launcher starts. `role` is "other" where the text says that nothing is trained, or not
+    by this plan. `framework` and `frontend` are claimed here when the text decides them.
     """
 
     layer: str
@@ -68,4 +69,5 @@ class Reading(NamedTuple):
     open: str = ""
     unread: str = ""
     supposed: str = ""
+    role: str = ""
     collections: Mapping[str, tuple[Member, ...]] = {}

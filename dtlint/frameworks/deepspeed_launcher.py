@@ -77,6 +77,7 @@ def read_launch(words: Sequence[Word], read_file: ReadFile, env: Mapping[str, Wo
         files=tuple(_files(split)),
         rest=split.rest,
         open=split.open,
+        role="other" if split.last("autotuning") is not None else "",
         collections={name: members for name, members in collections.items() if members},
     )
 

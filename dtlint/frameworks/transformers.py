@@ -116,6 +116,7 @@ def read_arguments(program: Sequence[Word]) -> Reading:
         framework=_framework(flags),
         frontend=frontend,
         open=flags.open,
+        role="other" if flags.on("do-predict") and flags.on("do-train") is False else "",
         collections={**_numbers(flags), **caches(flags)},
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from dtlint.languages.json_tree import Kind
+from dtlint.languages.placeholders import is_placeholder
 from dtlint.languages.traced import UNKNOWN_CHARACTER
 from dtlint.record import NamedTuple
 from dtlint.value import Plain
@@ -100,6 +101,8 @@ def _placeholder(word: str, end: int) -> Token:
 def _string(body: str, end: int, defect: str = "", loader: str = "") -> Token:
     if UNKNOWN_CHARACTER in body:
         return Token("unknown", None, end, defect, loader)
+    if not defect and is_placeholder(body):
+        return _placeholder(body, end)
     return Token("string", body, end, defect, loader)
 
 

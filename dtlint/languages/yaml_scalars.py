@@ -6,6 +6,7 @@ import re
 from typing import Literal
 
 from dtlint.languages.json_tree import Kind
+from dtlint.languages.placeholders import is_placeholder
 from dtlint.languages.traced import UNKNOWN_CHARACTER
 from dtlint.value import Plain
 
@@ -28,7 +29,6 @@ _FRACTION = (
 _EXPONENT = r"[-+]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)[eE][-+]?[0-9]+"
 _LIMITS = re.compile(r"(?P<sign>[-+]?)\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _BASES = {"two": 2, "eight": 8, "ten": 10, "sixteen": 16}
-_PLACEHOLDER = r"\{\{.*\}\}|\$\{.*\}|\$\(.*\)|\$[A-Za-z_]\w*|<[^<>\n]{1,200}>"
 _HOLE = r"\{\{.*?\}\}|\$\{.*?\}"
 _DIGITS = 4000
 """Longest whole number that is read; Python refuses to convert much longer ones."""
@@ -52,7 +52,7 @@ def quoted_scalar(text: str) -> Scalar:
     """A text; one that leaves room for another program to fill is `bare`."""
     if UNKNOWN_CHARACTER in text:
         return "unknown", None
-    filled = re.fullmatch(_PLACEHOLDER, text, re.DOTALL) or re.search(_HOLE, text)
+    filled = is_placeholder(text) or re.search(_HOLE, text)
     return ("bare", text) if filled else ("string", text)
 
 

@@ -33,8 +33,12 @@ def follow(plan: Plan, name: str) -> Value | Unknown | None:
 
 
 def _filled_in(plan: Plan, name: str) -> Value | Unknown | None:
-    """What a front end passes on where the user writes nothing: for the framework below it is as if written."""
-    if name in IDENTITY or name.startswith("version.") or (plan.unread and name.startswith(HIDDEN)):
+    """What a front end passes on where the user writes nothing: for the framework below it is as if written. What is
+    written and not known is not the default.
+    """
+    if plan.setting(name) is not None or name in IDENTITY or name.startswith("version."):
+        return None
+    if plan.unread and name.startswith(HIDDEN):
         return None
     frontend = plan.word("frontend") or "none"
     return None if frontend == "none" else _default_of(plan, name, frontend)

@@ -30,10 +30,13 @@ def read_config(source: Source, role: str = "") -> Config:
     """A config as the reader of `role` ("deepspeed", "accelerate", "arguments") reads it; without a role the file
     itself decides.
 
-    A YAML file that no reader knows has no problems either: it belongs to another program.
+    A template trains nothing before it is filled in. A YAML file that no reader knows has no problems either: it
+    belongs to another program.
     """
     document = _document(source)
     reading = _reading(document, role)
+    if any(problem.loader == "template" for problem in document.problems):
+        reading = reading._replace(role="other")
     ours = role or document.root is None or reading.claims or reading.collections or not _is_yaml(source)
     return Config(source, reading, _problems(document) if ours and _is_meant(document, role) else ())
 

@@ -175,7 +175,8 @@ class Joiner:
         sources = (candidate.script, *parts.sources)
         run = self._run(found.launch, candidate.world.branch, readings, sources, parts.assumptions)
         program = next((source.text for source in parts.sources if source.path.endswith(".py")), "")
-        return run._replace(role=role_of(found.program, program))
+        told = [reading for reading in readings if not reading.layer.startswith("deepspeed-json")]
+        return run._replace(role=_role(role_of(found.program, program), told))
 
     def _around(self, candidate: _Candidate) -> list[Reading]:
         """The directives of the script, and what the image that they name brings."""
@@ -360,7 +361,8 @@ class Joiner:
     def _alone(self, parts: Sequence[tuple[Source, Reading]]) -> Run:
         sources = tuple(dict.fromkeys(source for source, _ in parts))
         run = self._run(None, None, tuple(reading for _, reading in parts), sources, ())
-        return run._replace(role=role_of_program(sources[0].path)) if sources[0].path.endswith(".py") else run
+        role = role_of_program(sources[0].path) if sources[0].path.endswith(".py") else "train"
+        return run._replace(role=_role(role, [reading for _, reading in parts]))
 
     def _run(
         self,
@@ -389,6 +391,11 @@ class Joiner:
         program = next((source for source in sources if source.path.endswith(".py")), None)
         kept = [source for source in (program, *sources[:1]) if source is not None]
         return [source.file.parent if source.file is not None else self.tree.current for source in kept]
+
+
+def _role(role: str, readings: Iterable[Reading]) -> str:
+    """The role of a program, unless a reader knows better."""
+    return next((reading.role for reading in readings if reading.role), role)
 
 
 def _directives(script: Script) -> Reading | None:

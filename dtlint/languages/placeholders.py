@@ -1,0 +1,15 @@
+"""Strings that stand for what another program puts in their place."""
+
+from __future__ import annotations
+
+import re
+
+_PLACEHOLDER = re.compile(
+    r"\{\{.*\}\}|\$\{.*\}|\$\(.*\)|\$[A-Za-z_]\w*|<[^<>\n]{1,200}>|@\w{1,100}@|%\w{1,100}%|__[A-Z]\w{0,100}__",
+    re.DOTALL,
+)
+
+
+def is_placeholder(text: str) -> bool:
+    """Whether a whole string is a placeholder: `<GPUS>`, `{{ gpus }}`, `$GPUS`, `@GPUS@`, `%GPUS%`, `__GPUS__`."""
+    return _PLACEHOLDER.fullmatch(text) is not None
