@@ -1,0 +1,163 @@
+"""What trains nothing, or not by the plan that is written, is not judged; and a root cause hides what follows from it."""
+
+from pathlib import Path
+
+import pytest
+
+from dtlint.api import check, options_of
+from dtlint.runs import read_runs
+from dtlint.value import Unknown
+
+BROKEN = (
+    '{"train_batch_size": 100, "train_micro_batch_size_per_gpu": 7, "gradient_accumulation_steps": 3,'
+    ' "zero_optimization": {"stage": 3}, "fp16": {"enabled": true}}'
+)
+"""100 is no 7 x 3 x 8: DeepSpeed refuses it where it trains on 8 GPUs."""
+TRAINER = "--model_name_or_path facebook/opt-66b --output_dir out --fp16 --deepspeed ds.json"
+
+
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    (tmp_path / ".git").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    def write(files):
+        for name, text in files.items():
+            file = tmp_path / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        return tmp_path
+
+    return write
+
+
+def rules(*paths):
+    return {finding.rule for finding in check(list(paths) or ["."]).findings}
+
+
+class TestWhatIsNotJudged:
+    @pytest.mark.parametrize(
+        "command",
+        [
+            "deepspeed --num_gpus 8 evaluate.py --deepspeed_config ds.json",
+            "deepspeed --num_gpus 8 run_generation.py --deepspeed_config ds.json",
+            "deepspeed --num_gpus 8 convert_checkpoint.py --deepspeed_config ds.json",
+            "deepspeed --num_gpus 8 tests/test_engine.py --deepspeed_config ds.json",
+            f"deepspeed --num_gpus 8 main.py --do_predict {TRAINER}",
+            f"deepspeed --num_gpus 8 main.py --do_eval --do_predict {TRAINER}",
+            f"deepspeed --num_gpus 8 main.py --do_train False --do_predict True {TRAINER}",
+            f"deepspeed --autotuning tune --num_gpus 8 main.py {TRAINER}",
+        ],
+    )
+    def test_a_program_that_does_not_train_by_the_config(self, tree, command):
+        tree({"run.sh": f"{command}\n", "ds.json": BROKEN})
+        assert rules("run.sh") == set()
+
+    @pytest.mark.parametrize(
+        "command",
+        [
+            f"deepspeed --num_gpus 8 main.py --do_train --do_predict {TRAINER}",
+            f"deepspeed --num_gpus 8 main.py --do_train $TRAIN --do_predict {TRAINER}",
+            f"deepspeed --num_gpus 8 main.py --do_eval {TRAINER}",
+        ],
+    )
+    def test_a_program_that_trains_as_well_is_judged(self, tree, command):
+        tree({"run.sh": f"{command}\n", "ds.json": BROKEN})
+        assert "batch-triple-mismatch" in rules("run.sh")
+
+    def test_a_file_of_arguments_that_asks_for_predictions_only(self, tree):
+        text = "stage: sft\nfinetuning_type: full\ndo_predict: true\noutput_dir: out\ndeepspeed: ds.json\nfp16: true\n"
+        tree(
+            {
+                "predict.yaml": text,
+                "ds.json": BROKEN,
+                "run.sh": "FORCE_TORCHRUN=1 NPROC_PER_NODE=8 lmf train predict.yaml\n",
+            }
+        )
+        assert rules("run.sh") == set()
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            '{"train_batch_size": {{ batch }}, "zero_optimization": {"stage": 1}, "fp16": {"enabled": false}}',
+            '{"train_batch_size": <BATCH>, "zero_optimization": {"stage": 1}, "bf16": {"enabled": false}}',
+            '{"train_batch_size": BATCH, "zero_optimization": {"stage": 1, "offload_param": {"device": "cpu"}}}',
+            '{"train_batch_size": "<BATCH>", "zero_optimization": {"stage": "$STAGE"}}',
+            '{"train_batch_size": "@BATCH@", "zero_optimization": {"stage": "${STAGE}"}}',
+            '{"train_batch_size": "%BATCH%", "zero_optimization": {"stage": "__STAGE__"}}',
+        ],
+    )
+    def test_a_template_alone(self, tree, text):
+        tree({"ds_TEMPLATE.json": text})
+        assert rules("ds_TEMPLATE.json") == set()
+
+    def test_an_accelerate_template_alone(self, tree):
+        text = (
+            'distributed_type: FSDP\nnum_processes: "<WORLD>"\nnum_machines: $NODES\nmixed_precision: ${PRECISION}\n'
+            'fsdp_config:\n  fsdp_sharding_strategy: FULL_SHARD\n  fsdp_auto_wrap_policy: "{{ policy }}"\n'
+        )
+        tree({"fsdp.yaml": text})
+        assert rules("fsdp.yaml") == set()
+
+    @pytest.mark.parametrize("text", ['"a<b"', '"$HOME/x"', '"100%"', '"auto"', '"__init__.py"'])
+    def test_a_text_that_only_holds_such_a_sign_is_no_placeholder(self, tree, text):
+        tree(
+            {
+                "ds.json": f'{{"train_batch_size": {text}, "zero_optimization": {{"stage": 1}}, "fp16": {{"enabled": true}}}}'
+            }
+        )
+        (run,) = read_runs([Path("ds.json")], options_of()).runs
+        assert run.role == "train"
+
+
+class TestWrittenAndNotKnown:
+    """A setting that is written with a value that no file tells is not at its default."""
+
+    @pytest.mark.parametrize(
+        ("flag", "setting"),
+        [
+            ("--per_device_train_batch_size", "batch.micro"),
+            ("--gradient_accumulation_steps", "batch.accumulation"),
+            ("--max_grad_norm", "optimizer.clip"),
+            ("--ddp_timeout", "launch.timeout_seconds"),
+        ],
+    )
+    @pytest.mark.parametrize("value", ["$X", '"$X"', "${X}"])
+    def test_an_unset_variable(self, tree, flag, setting, value):
+        tree({"run.sh": f"torchrun --nproc_per_node 8 train.py --bf16 --output_dir out {flag} {value}\n"})
+        (run,) = read_runs([Path("run.sh")], options_of()).runs
+        found = run.plan.get(setting)
+        assert isinstance(found, Unknown)
+        assert "$X" in found.reason
+
+    def test_a_placeholder_of_accelerate(self, tree):
+        tree({"a.yaml": 'distributed_type: FSDP\nnum_machines: 1\nfsdp_config:\n  fsdp_auto_wrap_policy: "{{ x }}"\n'})
+        (run,) = read_runs([Path("a.yaml")], options_of()).runs
+        assert isinstance(run.plan.get("sharding.units"), Unknown)
+
+
+class TestRootCauses:
+    """Where the number of GPUs is wrong, nothing is computed from it."""
+
+    MODEL = (
+        "--num-layers 32 --hidden-size 4096 --num-attention-heads 32 --seq-length 4096 --max-position-embeddings 4096"
+        " --sequence-parallel --bf16"
+    )
+    FROM_WORLD = frozenset(
+        ("batch-not-divisible", "pipeline-bubble", "undersized-memory-oom", "ep-not-divisible", "zero-no-dp")
+    )
+
+    @pytest.mark.parametrize(
+        ("gpus", "degrees"),
+        [
+            (8, "--tensor-model-parallel-size 8 --pipeline-model-parallel-size 4"),
+            (6, "--tensor-model-parallel-size 4 --context-parallel-size 2"),
+            (12, "--tensor-model-parallel-size 8"),
+        ],
+    )
+    def test_a_world_that_does_not_fit_the_degrees(self, tree, gpus, degrees):
+        batch = "--micro-batch-size 3 --global-batch-size 100"
+        tree({"run.sh": f"torchrun --nproc_per_node {gpus} pretrain_gpt.py {degrees} {self.MODEL} {batch}\n"})
+        found = rules("run.sh")
+        assert "world-size-mismatch" in found
+        assert found.isdisjoint(self.FROM_WORLD)
