@@ -91,6 +91,17 @@ class TestWhatIsNotJudged:
         tree({"ds_TEMPLATE.json": text})
         assert rules("ds_TEMPLATE.json") == set()
 
+    @pytest.mark.parametrize(
+        "path", ["tests/unit/ds.json", "model/eval/ds.json", "ds_config_eval.json", "inference/ds-zero3.json"]
+    )
+    def test_a_config_of_tests_or_evaluations_that_no_launch_names(self, tree, path):
+        tree({path: '{"train_batch_size": 8, "zero_optimization": {"stage": 1}, "fp16": {"enabled": false}}'})
+        assert rules(path) == set()
+
+    def test_a_config_of_a_test_folder_that_a_training_launch_names_is_judged(self, tree):
+        tree({"run.sh": "deepspeed --num_gpus 8 train.py --deepspeed_config tests/ds.json\n", "tests/ds.json": BROKEN})
+        assert "batch-triple-mismatch" in rules("run.sh")
+
     def test_an_accelerate_template_alone(self, tree):
         text = (
             'distributed_type: FSDP\nnum_processes: "<WORLD>"\nnum_machines: $NODES\nmixed_precision: ${PRECISION}\n'

@@ -21,7 +21,7 @@ from dtlint.runs.launches import Found, find_launch, rendezvous_key
 from dtlint.runs.lost import lost_words
 from dtlint.runs.model import FileProblem, Launch, Options, Run, RunSet
 from dtlint.runs.paths import Located, locate
-from dtlint.runs.roles import role_of, role_of_program
+from dtlint.runs.roles import role_of, role_of_config, role_of_program
 from dtlint.runs.settle import settle
 from dtlint.runs.tree import Tree
 from dtlint.runs.versions import image_reading, install_readings, versions_around
@@ -361,7 +361,8 @@ class Joiner:
     def _alone(self, parts: Sequence[tuple[Source, Reading]]) -> Run:
         sources = tuple(dict.fromkeys(source for source, _ in parts))
         run = self._run(None, None, tuple(reading for _, reading in parts), sources, ())
-        role = role_of_program(sources[0].path) if sources[0].path.endswith(".py") else "train"
+        path = sources[0].path
+        role = role_of_program(path) if path.endswith(".py") else role_of_config(self.tree.within(sources[0]))
         return run._replace(role=_role(role, [reading for _, reading in parts]))
 
     def _run(

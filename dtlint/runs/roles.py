@@ -37,6 +37,17 @@ TRAINING = r"\bbackward\b|\boptim\.|\boptimizer\b|Optimizer|Trainer|\.fit\(|trai
 """What a Python program that trains has at least one of, be it in what it calls of another module."""
 
 
+CONFIGS = frozenset(("eval", "evaluate", "evaluation", "infer", "inference", "predict", "test", "tests", "unit_tests"))
+"""Words in a config's path, relative to the root, that say that no training takes it."""
+
+
+def role_of_config(path: str) -> str:
+    """The same for a config that no launch names, by its own name and the folders that it lies in."""
+    *folders, name = PurePosixPath(path.lower()).parts or ("",)
+    words = PurePosixPath(name).stem.replace("-", "_").split("_")
+    return "train" if "train" in name or CONFIGS.isdisjoint((*folders, *words)) else "other"
+
+
 def role_of_program(path: str, text: str = "") -> str:
     """ "train", or "other" for a program whose name or text says that it does something else."""
     if text and not re.search(TRAINING, text):

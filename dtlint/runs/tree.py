@@ -84,6 +84,13 @@ class Tree:
         except (OSError, RuntimeError):
             return False
 
+    def within(self, source: Source) -> str:
+        """The path of a source below the root; its name alone where it lies in none."""
+        file = source.file
+        if file is None or not self.inside(file):
+            return Path(source.path).name
+        return file.resolve().relative_to(self.root).as_posix()
+
     def _bases(self, folder: Path) -> Iterator[Path]:
         yield folder
         yield self.current
