@@ -228,3 +228,48 @@ class TestLineEnds:
         tree({"run.sh": f"{LAUNCH} ds.json\nif true; then\r\n echo x\r\nfi\r\n", "ds.json": CONFIG})
         (finding,) = [each for each in check(["run.sh"]).findings if each.id == "DT001"]
         assert "CR LF" in finding.message
+
+
+class TestChangedFolders:
+    @pytest.mark.parametrize(
+        ("moves", "path"),
+        [
+            ("cd sub\n", "conf/ds.json"),
+            ("cd ./sub/\n", "./conf/ds.json"),
+            ("cd sub\ncd conf\n", "ds.json"),
+            ("cd sub/conf && pwd\ncd ..\n", "conf/ds.json"),
+            ("pushd sub\n", "conf/ds.json"),
+            ('cd "$(dirname "$0")/sub"\n', "$PWD/conf/ds.json"),
+            ("cd sub\n", "$(pwd)/conf/ds.json"),
+            ("HERE=$(pwd)\ncd other\n", "$HERE/sub/conf/ds.json"),
+            ("HERE=$(cd sub && pwd)\n", "$HERE/conf/ds.json"),
+            ("HERE=$(cd sub/conf/.. && pwd)\n", "$(dirname $HERE)/sub/conf/ds.json"),
+            ("cd other\ncd ../sub\n", "conf/ds.json"),
+            ("(cd other)\ncd sub\n", "conf/ds.json"),
+        ],
+    )
+    def test_a_path_counts_from_where_cd_led(self, tree, moves, path):
+        other = CONFIG.replace('"stage": 2', '"stage": 1')
+        tree({"run.sh": f"{moves}{LAUNCH} {path}\n", "sub/conf/ds.json": CONFIG, "conf/ds.json": other})
+        assert stage("run.sh") == 2
+
+    def test_the_folder_above_one_that_cd_led_to(self, tree):
+        other = CONFIG.replace('"stage": 2', '"stage": 1')
+        script = f'HERE=$(cd "$(dirname "$0")/.." && pwd)\n{LAUNCH} $(dirname "$HERE")/conf/ds.json\n'
+        tree({"a/b/run.sh": script, "conf/ds.json": CONFIG, "a/conf/ds.json": other})
+        assert stage("a/b/run.sh") == 2
+
+    def test_a_folder_that_is_not_known_leaves_the_search_as_it_was(self, tree):
+        tree({"jobs/run.sh": f"cd $WORK\n{LAUNCH} ds.json\n", "ds.json": CONFIG})
+        assert stage("jobs/run.sh") == 2
+
+    def test_a_file_is_written_and_read_where_cd_led(self, tree):
+        write = f"cat > ds.json <<EOF\n{CONFIG}\nEOF\n"
+        tree({"run.sh": f"cd sub\n{write}cd ..\n{LAUNCH} sub/ds.json\n", "ds.json": CONFIG.replace("2}", "1}")})
+        assert stage("run.sh") == 2
+
+    def test_a_template_is_read_where_cd_led(self, tree):
+        template = CONFIG.replace('"stage": 2', '"stage": STAGE')
+        script = f"cd sub\nsed s/STAGE/2/ template.json > ds.json\n{LAUNCH} ds.json\n"
+        tree({"run.sh": script, "sub/template.json": template})
+        assert stage("run.sh") == 2

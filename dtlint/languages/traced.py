@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -33,17 +34,20 @@ class Piece(NamedTuple):
     means: str = ""
 
 
-def path_from_folder(pieces: Sequence[Piece]) -> str:
-    """A path as it is found from the current folder, `?` for each unknown stretch: `./` and `$PWD/` before it are left
-    off.
+def path_from_folder(pieces: Sequence[Piece], moved: str = "") -> str:
+    """A path as it is found from the folder in which a script runs, `?` for each unknown stretch: `./` and `$PWD/`
+    before it are left off. `moved` is where `cd` led from there.
     """
     path = "".join("?" if piece.text is None else piece.text for piece in pieces)
     first = next((piece for piece in pieces if piece.text != ""), None)
-    if first is not None and first.means == CURRENT_FOLDER and path.startswith("?/"):
-        path = path[1:].lstrip("/")
+    if first is not None and first.text is None:
+        rooted = first.means == CURRENT_FOLDER and path.startswith("?/")
+        path = path[1:].lstrip("/") if rooted else path
+    elif moved:
+        path = posixpath.join(moved, path)
     while path.startswith("./"):
         path = path[2:].lstrip("/")
-    return path
+    return posixpath.normpath(path) if "/../" in path else path
 
 
 class Word(NamedTuple):
@@ -93,7 +97,8 @@ class Command(NamedTuple):
 
     `env` holds exported variables and assignments before the command. `background`: followed by `&`. `wrapper`: the
     commands that this one
-    is an argument of, outermost first (a `bash -c` text under srun has srun's command here).
+    is an argument of, outermost first (a `bash -c` text under srun has srun's command here). `folder` is where `cd` led
+    from the folder in which the script runs, "" where it did not, or nobody knows.
     """
 
     argv: tuple[Word, ...]
@@ -101,6 +106,7 @@ class Command(NamedTuple):
     place: Span
     wrapper: tuple[Command, ...] = ()
     background: bool = False
+    folder: str = ""
 
 
 class Lost(NamedTuple):

@@ -42,6 +42,7 @@ class _Candidate(NamedTuple):
     world: World
     directives: Reading | None
     companion: bool
+    moved: str
 
 
 class _Parts(NamedTuple):
@@ -146,7 +147,9 @@ class Joiner:
             for found, commands in launches:
                 found = with_clashes(with_repeated_rank(found, commands[0], commands[1:]), earlier)
                 earlier.append(found)
-                self._launches.append(_Candidate(found, script.source, folder, world, directives, companion))
+                self._launches.append(
+                    _Candidate(found, script.source, folder, world, directives, companion, command.folder)
+                )
 
     # Joining
 
@@ -274,7 +277,7 @@ class Joiner:
     def _resolve(self, named: NamedFile, candidate: _Candidate) -> Source | None:
         if named.role == "deepspeed" and (inline := inline_config(named.path, candidate.script.path)) is not None:
             return inline
-        path = path_from_folder(named.path.pieces)
+        path = path_from_folder(named.path.pieces, candidate.moved)
         if path in candidate.world.files or path in candidate.world.unread:
             return candidate.world.files.get(path)
         found = self._located(named, candidate)
@@ -288,7 +291,7 @@ class Joiner:
             return None
 
     def _located(self, named: NamedFile, candidate: _Candidate) -> Located | None:
-        return locate(self.tree, _as_path(named), candidate.folder)
+        return locate(self.tree, _as_path(named), candidate.folder, candidate.moved)
 
     def _supposition(self, named: NamedFile, candidate: _Candidate, source: Source) -> str:
         """The sentence on a file that is only likely to be the one that is named, "" for one that surely is."""
@@ -419,7 +422,7 @@ def _unread_default(readings: Sequence[Reading]) -> list[Reading]:
 
 def _unread(named: NamedFile, candidate: _Candidate) -> tuple[Source, Reading]:
     """What a DeepSpeed config leaves that cannot be read."""
-    why = candidate.world.unread.get(path_from_folder(named.path.pieces), "")
+    why = candidate.world.unread.get(path_from_folder(named.path.pieces, candidate.moved), "")
     return candidate.script, _without_file(named.path, why)
 
 

@@ -17,8 +17,8 @@ class Located(NamedTuple):
     supposed: bool
 
 
-def locate(tree: Tree, path: Word, folder: Path) -> Located | None:
-    """The file that a path names in a script of `folder`.
+def locate(tree: Tree, path: Word, folder: Path, moved: str = "") -> Located | None:
+    """The file that a path names in a script of `folder`; `moved` is where `cd` led it from the folder of its start.
 
     Of a path that leads nowhere the end is tried, as long as it names a folder too (`/workspace/configs/ds.json`);
     behind a folder that is not known (`$BASE/ds.json`) the name alone will do for a file beside the script.
@@ -27,6 +27,8 @@ def locate(tree: Tree, path: Word, folder: Path) -> Located | None:
     if path.many or not text:
         return None
     start = _known_from(path, text)
+    if moved and start == 0 and (file := tree.find(path_from_folder(path.pieces, moved), folder)) is not None:
+        return Located(file, False)
     if start == 0 and (file := tree.find(text, folder)) is not None:
         return Located(file, False)
     parts = text[start:].split("/")

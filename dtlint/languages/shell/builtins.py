@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable
 
 from dtlint.languages.shell.call import Call
@@ -10,10 +11,10 @@ from dtlint.languages.shell.flow import ExitShell, LeaveLoop, NextRound, ReturnF
 from dtlint.languages.shell.state import Positional, Verdict
 from dtlint.languages.shell.text import Text, cut, flat, literal, unknown
 from dtlint.languages.shell.variables import assign, positional_of, read_text
-from dtlint.languages.traced import Piece, Word
+from dtlint.languages.traced import Piece, Word, path_from_folder
 
 WITHOUT_TRACE_WRITTEN = """
-wait cd shopt ulimit umask alias unalias pushd popd jobs kill disown times enable history bind caller
+wait shopt ulimit umask alias unalias jobs kill disown times enable history bind caller
 """
 WITHOUT_TRACE = frozenset(WITHOUT_TRACE_WRITTEN.split())
 
@@ -180,6 +181,14 @@ def _getopts(call: Call) -> None:
     run_getopts(call)
 
 
+def _cd(call: Call) -> None:
+    """Where a path leads that is known from the folder of the start; elsewhere nothing is known."""
+    path = path_from_folder(call.words[1].pieces, call.shell.folder) if len(call.words) == 2 else "?"
+    known = not path.startswith(("/", "-")) and "?" not in path
+    folder = posixpath.normpath(path) if known else ""
+    call.shell.folder = "" if folder == "." else folder
+
+
 def _pwd(call: Call) -> None:
     call.shell.emit((*read_text(call.shell, "PWD", call.place), *literal("\n", call.place)))
 
@@ -215,6 +224,9 @@ BUILTINS: dict[str, Callable[[Call], None]] = {
     "return": _return,
     "break": _break,
     "continue": _continue,
+    "cd": _cd,
+    "pushd": _cd,
+    "popd": _cd,
     "pwd": _pwd,
     "type": _undecided,
     "hash": _undecided,

@@ -13,20 +13,20 @@ MAX_FILES = 200
 DEVICES = ("/dev/", "/proc/", "/sys/")
 
 
-def path_key(text: Text) -> str:
-    """The name under which a file is kept: its path, `?` for each unknown stretch."""
-    return path_from_folder(text)
+def path_key(shell: Shell, text: Text) -> str:
+    """The name under which a file is kept: its path from the folder of the start, `?` for each unknown stretch."""
+    return path_from_folder(text, shell.folder)
 
 
 def read_file(shell: Shell, path: Text, span: Span) -> Text | None:
     """The text of a file that the script wrote or that the tree holds; None if there is no such file."""
-    key = path_key(path)
+    key = path_key(shell, path)
     written = shell.files.get(key)
     if written is not None:
         return written
     if not key or "?" in key or key.startswith(DEVICES):
         return None
-    source = shell.world.given.read_file(key)
+    source = shell.world.given.read_file(key) or shell.world.given.read_file(path_from_folder(path))
     if source is None:
         return None
     return bounded((Piece(source.text, source.span(0, len(source.text))),)) if source.text else ()
@@ -40,7 +40,7 @@ def file_exists(shell: Shell, path: str) -> bool:
 
 def write_file(shell: Shell, path: Text, text: Text) -> None:
     """Replace a file's text."""
-    key = path_key(path)
+    key = path_key(shell, path)
     if key and not key.startswith(DEVICES) and (key in shell.files or len(shell.files) < MAX_FILES):
         shell.files[key] = bounded(text)
 

@@ -26,7 +26,7 @@ READS_SCRIPT = frozenset(("sbatch", "salloc", "qsub", "bsub", *SHELLS))
 def start(call: Call, run: Run) -> None:
     """Report a command that is started, then what the shells start that it starts."""
     shell = call.shell
-    command = Command(tuple(call.words), _environment(call), call.place, shell.wrapper, shell.background)
+    command = Command(tuple(call.words), _environment(call), call.place, shell.wrapper, shell.background, shell.folder)
     shell.world.commands.append(command)
     if shell.out is not None:
         shell.emit(unknown_file(call.place, _shown_name(call)))

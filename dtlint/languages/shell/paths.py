@@ -18,7 +18,7 @@ def run_basename(call: Call) -> Text | None:
     text = options.operands[0].pieces
     characters = flat(text).rstrip("/")
     start = characters.rfind("/") + 1
-    if start == 0 and any(piece.text is None for piece in text):
+    if (start == 0 or characters.endswith("/..")) and any(piece.text is None for piece in text):
         return (*unknown(call.place, "a part of an unknown path"), *literal("\n", call.place))
     suffix = options.text("s") or (options.operands[1].text if len(options.operands) > 1 else "") or ""
     end = len(characters)
@@ -35,6 +35,8 @@ def run_dirname(call: Call) -> Text | None:
     text = options.operands[0].pieces
     characters = flat(text).rstrip("/") or flat(text)[:1]
     end = characters.rfind("/")
+    if characters.endswith("/..") and any(piece.text is None for piece in text):
+        return (*text, *literal("/..\n", call.place))  # the folder that the shell is in is never called `..`
     if end < 0 and any(piece.text is None for piece in text):
         return (*unknown(call.place, "a part of an unknown path"), *literal("\n", call.place))
     if end < 0:
@@ -56,4 +58,6 @@ def run_realpath(call: Call) -> Text | None:
         return (*absolute, *literal("\n", call.place))
     folder = unknown(call.place, "the current folder is known only when it runs", "", CURRENT_FOLDER)
     rest = text[:0] if characters in (".", "") else (*literal("/", call.place), *text)
+    if call.shell.folder:
+        rest = (*literal(f"/{call.shell.folder}", call.place), *rest)
     return (*folder, *rest, *literal("\n", call.place))

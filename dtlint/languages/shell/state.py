@@ -169,6 +169,7 @@ class Shell:
         self.exports_all = False
         self.exit_trap: Text = ()
         self.place: Span | None = None
+        self.folder = ""
 
     def child(self) -> Shell:
         """A subshell: it sees everything, and what it sets is lost when it ends; files and commands are not."""
@@ -183,6 +184,7 @@ class Shell:
         other.out, other.stdin = self.out, self.stdin
         other.depth, other.nesting = self.depth, self.nesting
         other.wrapper, other.background = self.wrapper, self.background
+        other.folder = self.folder
         return other
 
     def step(self) -> None:

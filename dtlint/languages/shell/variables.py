@@ -7,7 +7,7 @@ import posixpath
 from dtlint.languages.shell.meanings import MACHINE, SCHEDULERS, VARIABLES
 from dtlint.languages.shell.state import Array, Positional, Shell, Variable
 from dtlint.languages.shell.text import Text, is_several, known, literal, place_of, soften, unknown
-from dtlint.languages.traced import Piece, Word
+from dtlint.languages.traced import CURRENT_FOLDER, Piece, Word
 from dtlint.source import Span
 from dtlint.value import Step
 
@@ -96,6 +96,9 @@ def unset_text(shell: Shell, name: str, span: Span) -> Text:
         return _narrowed(shell, unknown(span, "", how))
     if name == "BASH_SOURCE":
         return script_name(shell, span)
+    if means == CURRENT_FOLDER and shell.folder:
+        start = unknown(span, f"${name} depends on the machine", how, means)
+        return (*start, *literal(f"/{shell.folder}", span))
     if means or name in MACHINE or name.startswith(SCHEDULERS):
         return unknown(span, f"${name} depends on the machine", how, means)
     if "" in shell.world.unequal.get(how, ()):
