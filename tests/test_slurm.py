@@ -289,7 +289,7 @@ def test_any_order_of_words_is_read_without_an_error(parts: list[str]) -> None:
     [
         GRAMMAR,
         mpirun.GRAMMAR,
-        torchrun.GRAMMAR,
+        torchrun.GRAMMARS["torchrun"],
         *(each.options.grammar for forms in wrappers.WRAPPERS.values() for each in forms),
     ],
 )

@@ -56,14 +56,57 @@ def test_spellings_of_the_geometry(flags: str) -> None:
     assert (found["launch.nodes"], found["launch.processes_per_node"]) == (4, 8)
 
 
-def test_defaults_are_one_process_on_one_node_under_a_static_rendezvous() -> None:
+def test_defaults_are_one_process_on_one_node_that_meets_itself() -> None:
     assert claims(read("torchrun train.py")) == {
         "launch.launcher": "torchrun",
         "launch.nodes": 1,
         "launch.processes_per_node": 1,
-        "launch.rendezvous": "static",
-        "launch.rendezvous_host": "127.0.0.1",
     }
+
+
+def test_several_nodes_meet_statically_by_default() -> None:
+    found = claims(read("torchrun --nnodes 2 train.py"))
+    assert (found["launch.rendezvous"], found["launch.rendezvous_host"]) == ("static", "127.0.0.1")
+
+
+@pytest.mark.parametrize("flag", ["--nproc 8", "--node=1", "--nproc-per_node 8", "--rdzv c10d", "--use_env"])
+def test_spellings_that_argparse_does_not_take(flag: str) -> None:
+    (member,) = fields(read(f"torchrun {flag} train.py"), "config.unknown")
+    assert member["effect"] == "refused"
+
+
+@pytest.mark.parametrize(
+    ("flags", "env", "key"),
+    [
+        ("--nproc_per_node eight", {}, "--nproc_per_node"),
+        ("--nnodes 4:2", {}, "--nnodes"),
+        ("--nnodes 2 --rdzv_backend c10d --rdzv_endpoint node0:port", {}, "--rdzv_endpoint"),
+        ("--nnodes 2 --rdzv_endpoint node0 --node_rank 0", {}, "--rdzv_endpoint"),
+        ("--standalone=true", {}, "--standalone"),
+        ("--nproc_per_node --standalone", {}, "--nproc_per_node"),
+        ("", {"PET_NODE_RANK": "first"}, "--node-rank"),
+        ("", {"PET_STANDALONE": "true"}, "--standalone"),
+    ],
+)
+def test_values_that_are_refused(flags: str, env: dict[str, str], key: str) -> None:
+    members = fields(read(f"torchrun {flags} train.py", env), "config.invalid")
+    assert {member["key"] for member in members} == {key}
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        "--nproc_per_node npu", "--nnodes 1:4", "--nproc_per_node $N", "--rdzv_conf timeout=900,join_timeout=60",
+        "--nnodes 2 --rdzv_backend c10d --rdzv_endpoint [fe80::1]:29400", "--tee 0:1,1:2",
+    ],
+)  # fmt: skip
+def test_values_that_are_taken(flags: str) -> None:
+    assert fields(read(f"torchrun {flags} train.py"), "config.invalid") == []
+
+
+def test_a_module_is_python() -> None:
+    (member,) = fields(read("torchrun --no-python -m package.train"), "config.refused")
+    assert (member["relation"], member["partner"]) == ("excludes", "-m")
 
 
 def test_the_environment_counts_where_the_command_line_is_silent() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from dtlint.languages.traced import Word, setting_of
 from dtlint.record import NamedTuple
@@ -41,13 +41,22 @@ class Grammar(NamedTuple):
 
     `long` maps canonical names to the number of values that follow, `short` maps letters to canonical names. `dashed`
     are long names that may be written with a single dash (`mpirun -np 8`), `pairs` those whose two values may be one
-    word (`-env NAME=VALUE`).
+    word (`-env NAME=VALUE`). `spelled` maps every spelling to its canonical name where the command takes no others;
+    empty where `-` and `_` are the same to it.
     """
 
     long: Mapping[str, int]
     short: Mapping[str, str] = {}
     dashed: frozenset[str] = frozenset()
     pairs: frozenset[str] = frozenset()
+    spelled: Mapping[str, str] = {}
+
+    def named(self, name: str) -> str | None:
+        """The option that a word without the dashes in front stands for, or an unambiguous beginning of one."""
+        if not self.spelled:
+            return resolve(canonical(name), self.long)
+        found = resolve(name, self.spelled)
+        return None if found is None else self.spelled[found]
 
 
 class Split(NamedTuple):
@@ -130,7 +139,7 @@ def canonical(name: str) -> str:
     return name.lstrip("-").replace("_", "-")
 
 
-def resolve(name: str, names: Mapping[str, int]) -> str | None:
+def resolve(name: str, names: Collection[str]) -> str | None:
     """The option that a name or an unambiguous beginning of one stands for."""
     if name in names:
         return name
@@ -209,7 +218,7 @@ def _read_option(word: Word, after: Sequence[Word], grammar: Grammar) -> _Read:
 
 def _read_long(word: Word, after: Sequence[Word], name: str, grammar: Grammar) -> _Read:
     attached = (word.part(len(name) + 1),) if "=" in known_head(word) else ()
-    found = resolve(canonical(name), grammar.long)
+    found = grammar.named(name.lstrip("-"))
     if found is None:
         return _Read((Option(canonical(name), word, attached),), unknown=True)
     if attached:

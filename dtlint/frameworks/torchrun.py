@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from dtlint.frameworks import Claim, Member, NamedFile, Reading
 from dtlint.frameworks.arguments import behind_program, stretch, texts, unknown_flag
 from dtlint.frameworks.interpreter import program_name, python_program
 from dtlint.frameworks.options import Grammar, Option, Split, integer, literal_place, split_options, text_of, whole
+from dtlint.frameworks.torchrun_values import invalid_values
 from dtlint.languages.traced import Word, setting_of
 from dtlint.record import NamedTuple
 from dtlint.value import Origin, Plain, Setting, Unknown, Value, default
@@ -18,17 +19,24 @@ LAYER = "torchrun"
 _MODULES = {"torch.distributed.run": "torchrun", "torch.distributed.launch": "torch.distributed.launch"}
 _FILES = {"distributed/run.py": "torchrun", "distributed/launch.py": "torch.distributed.launch"}
 
-# Options of torch/distributed/run.py and launch.py in torch 2.14.1, and the number of values that each takes.
+# Options of torch/distributed/run.py in torch 2.14.1, and the number of values that each takes; launch.py has one more.
 _WITH_VALUE = (
     "nnodes nproc-per-node rdzv-backend rdzv-endpoint rdzv-id rdzv-conf max-restarts monitor-interval start-method "
     "event-log-handler role log-dir redirects tee local-ranks-filter node-rank master-addr master-port local-addr "
     "logs-specs numa-binding signals-to-handle shutdown-timeout duplicate-stdout-filters duplicate-stderr-filters"
 )
-_FLAGS = "standalone module no-python run-path use-env virtual-local-rank help"
-GRAMMAR = Grammar(
-    long={**dict.fromkeys(_WITH_VALUE.split(), 1), **dict.fromkeys(_FLAGS.split(), 0)},
-    short={"m": "module", "r": "redirects", "t": "tee", "h": "help"},
-)
+_FLAGS = "standalone module no-python run-path virtual-local-rank help"
+
+
+def _grammar(flags: str) -> Grammar:
+    """Each name with dashes and with underscores, which are names of their own to argparse."""
+    names = {**dict.fromkeys(_WITH_VALUE.split(), 1), **dict.fromkeys(flags.split(), 0)}
+    spelled = {spelling: name for name in names for spelling in (name, name.replace("-", "_"))}
+    short = {"m": "module", "r": "redirects", "t": "tee", "h": "help"}
+    return Grammar(long=names, short=short, spelled=spelled)
+
+
+GRAMMARS = {"torchrun": _grammar(_FLAGS), "torch.distributed.launch": _grammar(f"{_FLAGS} use-env")}
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _OWN = ("nproc-per-node", "nnodes", "rdzv-backend", "rdzv-endpoint", "rdzv-id")
@@ -54,8 +62,8 @@ def read_launch(words: Sequence[Word], env: Mapping[str, Word]) -> Reading:
     `env` gives the PET_ variables, which count where the command line is silent.
     """
     launcher, arguments = _launcher(words) or ("torchrun", tuple(words[1:]))
-    split = split_options(arguments, GRAMMAR)
-    written = _written(split, env)
+    split = split_options(arguments, GRAMMARS[launcher])
+    written = _written(split, env, GRAMMARS[launcher])
     absent = _Absent(launcher, split.open)
     nodes = _node_count(written["nnodes"]) if "nnodes" in written else absent.otherwise(1)
     processes = absent.otherwise(1)
@@ -74,7 +82,7 @@ def read_launch(words: Sequence[Word], env: Mapping[str, Word]) -> Reading:
         files=_program_file(split),
         rest=split.rest,
         open=split.open,
-        collections={name: members for name, members in _collections(split, written).items() if members},
+        collections={name: members for name, members in _collections(split, written, launcher).items() if members},
     )
 
 
@@ -110,9 +118,13 @@ class _Absent(NamedTuple):
         return default(value, self.launcher)
 
 
-def _written(split: Split, env: Mapping[str, Word]) -> Mapping[str, Word]:
+def _written(split: Split, env: Mapping[str, Word], grammar: Grammar) -> Mapping[str, Word]:
     """The value of each option that is given, the flag itself for one that takes none."""
-    written = {name: env[variable] for name in GRAMMAR.long if (variable := _variable(name)) in env}
+    written = {
+        name: env[variable]
+        for name, takes in grammar.long.items()
+        if (variable := _variable(name)) in env and (takes or whole(env[variable].text or "") != 0)
+    }
     for option in split.options:
         written[option.name] = option.value or option.flag
     return written
@@ -157,8 +169,10 @@ def _rendezvous(written: Mapping[str, Word], absent: _Absent) -> tuple[Claim, ..
             Claim("launch.rendezvous", setting_of(flag, "c10d"), "--standalone"),
             Claim("launch.rendezvous_host", setting_of(flag, "localhost"), "--standalone"),
         )
-    backend = text_of(written["rdzv-backend"]) if "rdzv-backend" in written else absent.otherwise("static")
     endpoint, address = written.get("rdzv-endpoint"), written.get("master-addr")
+    if _alone(written) and not absent.open:
+        return ()
+    backend = text_of(written["rdzv-backend"]) if "rdzv-backend" in written else absent.otherwise("static")
     claims = [Claim("launch.rendezvous", backend, "--rdzv-backend")]
     if endpoint is not None:
         claims.append(Claim("launch.rendezvous_host", text_of(_host(endpoint)), "--rdzv-endpoint"))
@@ -169,6 +183,13 @@ def _rendezvous(written: Mapping[str, Word], absent: _Absent) -> tuple[Claim, ..
     if rank is not None:
         claims.append(Claim("launch.node_rank", integer(rank), "--node-rank"))
     return tuple(claims)
+
+
+def _alone(written: Mapping[str, Word]) -> bool:
+    """Whether one node meets itself, at a fixed port or, in newer releases (torch 2.13), a free one."""
+    told = ("rdzv-backend", "rdzv-endpoint", "master-addr", "master-port", "node-rank")
+    nodes = written.get("nnodes")
+    return not any(name in written for name in told) and (nodes is None or (nodes.text or "") in ("1", "1:1"))
 
 
 def _host(endpoint: Word) -> Word:
@@ -184,9 +205,11 @@ def _program_file(split: Split) -> tuple[NamedFile, ...]:
     return (NamedFile("program" if split.last("no-python") else role, split.rest[0]),)
 
 
-def _collections(split: Split, written: Mapping[str, Word]) -> Mapping[str, tuple[Member, ...]]:
+def _collections(split: Split, written: Mapping[str, Word], launcher: str) -> Mapping[str, tuple[Member, ...]]:
     return {
-        "config.unknown": tuple(_unknown_member(option) for option in split.unknown),
+        "config.unknown": tuple(_unknown_member(option, launcher) for option in split.unknown),
+        "config.invalid": tuple(invalid_values(split, written)),
+        "config.refused": tuple(_refused(split, launcher)),
         "launch.elastic": _elastic(written.get("nnodes")),
         "launch.lost": tuple(behind_program(split, _OWN)),
         "launch.bindings": _virtual_ranks(split),
@@ -202,8 +225,24 @@ def _virtual_ranks(split: Split) -> tuple[Member, ...]:
     return (Member(option.place, fields),)
 
 
-def _unknown_member(option: Option) -> Member:
-    return unknown_flag(option, ["--" + name for name in GRAMMAR.long], "torchrun", "refused")
+def _unknown_member(option: Option, launcher: str) -> Member:
+    return unknown_flag(option, ["--" + name for name in GRAMMARS[launcher].long], launcher, "refused")
+
+
+def _refused(split: Split, launcher: str) -> Iterator[Member]:
+    """Members of `config.refused`: a program that is both a module and no Python, and, under the old launcher, one
+    that is no Python and is to be told its rank by an argument.
+    """
+    alone, module = split.last("no-python"), split.last("module")
+    if alone is None or split.open:
+        return
+    if module is not None and split.last("run-path") is None:
+        fields = {"relation": "excludes", "partner": module.spelled, "reason": "a module is run by Python"}
+        related = ((module.place, "refused beside it"),)
+        yield Member(alone.place, texts(alone.place, key=alone.spelled, since="", **fields), related)
+    if launcher == "torch.distributed.launch" and split.last("use-env") is None:
+        fields = {"relation": "needs", "partner": "--use-env", "reason": "only Python scripts are given --local-rank"}
+        yield Member(alone.place, texts(alone.place, key=alone.spelled, since="", **fields))
 
 
 def _elastic(word: Word | None) -> tuple[Member, ...]:
