@@ -32,6 +32,7 @@ def test_a_whole_command_line() -> None:
         "model.hidden": 12288,
         "model.heads": 96,
         "data.sequence_length": 2048,
+        "model.max_positions": 2048,
         "batch.micro": 1,
         "batch.global": 1536,
         "run.steps": 500000,

@@ -7,6 +7,7 @@ from command_words import claims, fields, words
 from command_words import megatron as read
 
 from dtlint.frameworks.megatron import recognise, spell
+from dtlint.frameworks.megatron.combinations import combinations
 from dtlint.frameworks.megatron.known import known_flag
 from dtlint.frameworks.megatron.meanings import MEANINGS, SPELLINGS
 from dtlint.plan import vocabulary
@@ -66,6 +67,27 @@ class TestFlagsAtFault:
         own = " ".join(f"--own-{letter}" for letter in "abcd")
         assert fields(read(f"--num-layers 8 {own} --num-attention-head 8"), "config.unknown") == []
 
+    @pytest.mark.parametrize(
+        ("written", "meant"),
+        [("--use-distributed-opt", "--use-distributed-optimizer"), ("--global-batch 8", "--global-batch-size")],
+    )
+    def test_a_flag_cut_short_is_refused(self, written: str, meant: str) -> None:
+        (member,) = fields(read(f"--num-layers 8 {written}"), "config.unknown")
+        assert (member["effect"], member["suggestion"]) == ("refused", meant)
+
+    def test_one_underscore_among_dashes_is_a_slip(self) -> None:
+        flags = "--num-layers 8 --hidden-size 64 --num-attention-heads 4 --seq_length 128"
+        (member,) = fields(read(flags), "config.unknown")
+        assert (member["key"], member["suggestion"]) == ("--seq_length", "--seq-length")
+
+    def test_no_position_embedding_goes_with_rotary_ones(self) -> None:
+        assert (
+            fields(read("--num-layers 8 --no-position-embedding --position-embedding-type rope"), "config.refused")
+            == []
+        )
+        (member,) = fields(read("--num-layers 8 --no-position-embedding"), "config.refused")
+        assert (member["key"], member["relation"], member["since"]) == ("--no-position-embedding", "needs", "0.4")
+
     def test_a_removed_flag_names_its_last_release(self) -> None:
         (member,) = fields(read("--use-custom-fsdp"), "config.removed")
         assert (member["last"], member["instead"]) == ("0.13", "--use-megatron-fsdp")
@@ -73,6 +95,70 @@ class TestFlagsAtFault:
     def test_a_flag_that_is_parsed_to_be_refused(self) -> None:
         (member,) = fields(read("--model-parallel-size 8"), "config.removed")
         assert (member["effect"], member["instead"]) == ("refused", "--tensor-model-parallel-size")
+
+
+class TestValues:
+    @pytest.mark.parametrize(
+        ("written", "key", "expected"),
+        [
+            ("--train-iters 1e6", "--train-iters", "a whole number"),
+            ("--lr fast", "--lr", "a number"),
+            ("--bf16 true", "--bf16", "no value"),
+            ("--lr --bf16", "--lr", "a value"),
+            ("--recompute-method all", "--recompute-method", "one of block, uniform"),
+            (
+                "--context-parallel-size 4 --hierarchical-context-parallel-sizes 2 4",
+                "--hierarchical-context-parallel-sizes",
+                "sizes that multiply to 4",
+            ),
+        ],
+    )
+    def test_what_the_parser_refuses(self, written: str, key: str, expected: str) -> None:
+        (member,) = fields(read(f"--num-layers 8 {written}"), "config.invalid")
+        assert (member["key"], member["expected"]) == (key, expected)
+
+    @pytest.mark.parametrize(
+        "written",
+        ["--train-iters $STEPS", "--lr 1e-4", "--tokenizer-type OurTokenizer", "--bf16 --lr 3", "--num-experts 8"],
+    )
+    def test_what_it_takes(self, written: str) -> None:
+        assert fields(read(f"--num-layers 8 {written}"), "config.invalid") == []
+
+    def test_words_of_a_fork_are_told_apart(self) -> None:
+        (member,) = fields(read("--num-layers 8 --optimizer adamw"), "config.invalid")
+        assert member["effect"] == "foreign"
+
+    def test_megatron_deepspeed_has_words_of_its_own(self) -> None:
+        assert fields(read("--num-layers 8 --deepspeed --normalization rmsnorm"), "config.invalid") == []
+
+
+class TestCombinations:
+    @pytest.mark.parametrize(
+        ("written", "partners"),
+        [
+            ("--fp16 --bf16", ["--bf16"]),
+            ("--optimizer-cpu-offload", ["--use-precision-aware-optimizer"]),
+            ("--optimizer-cpu-offload --use-precision-aware-optimizer", []),
+            ("--optimizer-cpu-offload $MORE", []),
+            ("--exp-avg-dtype fp32", []),
+            ("--exp-avg-dtype $TYPE", []),
+            ("--recompute-granularity full", ["--recompute-method", "--recompute-num-layers"]),
+            ("--recompute-granularity full --recompute-method block --recompute-num-layers 1", []),
+            ("--num-virtual-stages-per-pipeline-rank 2 --pipeline-model-parallel-size $PP", []),
+            ("--num-experts 8 --tensor-model-parallel-size 2", ["--disable-bias-linear"]),
+            ("--num-experts 8 --tensor-model-parallel-size 2 --expert-tensor-parallel-size 1", []),
+        ],
+    )
+    def test_partners_that_are_missing_or_excluded(self, written: str, partners: list[str]) -> None:
+        found = fields(read(f"--num-layers 8 {written}"), "config.refused")
+        assert [member["partner"] for member in found] == partners
+
+    def test_megatron_deepspeed_checks_others(self) -> None:
+        assert fields(read("--deepspeed --recompute-granularity full"), "config.refused") == []
+
+    def test_the_table_names_flags_that_exist(self) -> None:
+        names = {term.name for row in combinations() for term in (*row.flags, *row.partners)}
+        assert [name for name in names if known_flag("--" + name) is None] == []
 
 
 class TestMegatronDeepSpeed:
@@ -164,7 +250,8 @@ class TestSpelling:
     def test_what_is_spelled_is_read_back(self, setting: str, value: Plain) -> None:
         spelled = spell(setting, value)
         if spelled is not None:
-            assert claims(read(spelled))[setting] in (value, str(value))
+            shared = "--tensor-model-parallel-size 2" if setting == "parallel.sequence" else ""
+            assert claims(read(f"{spelled} {shared}"))[setting] in (value, str(value))
 
 
 def test_the_table_speaks_the_plans_vocabulary() -> None:

@@ -33,12 +33,35 @@ class TestPipeline:
         [
             ("--decoder-first-pipeline-num-layers 7", (7, 11, 11, 11)),
             ("--decoder-first-pipeline-num-layers 9 --decoder-last-pipeline-num-layers 9", (9, 11, 11, 9)),
-            ("--decoder-last-pipeline-num-layers 3", ()),
+            ("--decoder-last-pipeline-num-layers 3", "?the stages do not come out whole"),
         ],
     )
-    def test_uneven_ends(self, flags: str, layers: tuple[int, ...]) -> None:
+    def test_uneven_ends(self, flags: str, layers: tuple[int, ...] | str) -> None:
         found = claims(read(f"--num-layers 40 --pipeline-model-parallel-size 4 {flags}"))
         assert found.get("parallel.stage_layers", ()) == layers
+
+    @pytest.mark.parametrize(
+        ("flags", "reason"),
+        [
+            ("--decoder-last-pipeline-num-layers 3", "37 of 40 layers are left for the other 3 stages"),
+            (
+                "--account-for-loss-in-pipeline-split",
+                "40 layers and what is counted as one make 41, no multiple of PP 4",
+            ),
+            ("--num-layers-per-virtual-pipeline-stage 3", "the 10 layers of a stage do not divide into chunks of 3"),
+            ("--pipeline-model-parallel-layout Et|t|tL", "its 3 stages are no multiple of PP 4"),
+            ("--pipeline-model-parallel-layout Et|t|t|tL", "it has 4 layers, the model 40"),
+        ],
+    )
+    def test_cuts_that_do_not_come_out_whole(self, flags: str, reason: str) -> None:
+        (member,) = fields(read(f"--num-layers 40 --pipeline-model-parallel-size 4 {flags}"), "pipeline.misfits")
+        assert member["reason"] == reason
+
+    @pytest.mark.parametrize(
+        "flags", ["--num-layers-per-virtual-pipeline-stage 5", "--decoder-first-pipeline-num-layers $N"]
+    )
+    def test_cuts_that_may_come_out_whole(self, flags: str) -> None:
+        assert fields(read(f"--num-layers 40 --pipeline-model-parallel-size 4 {flags}"), "pipeline.misfits") == []
 
     def test_embedding_and_loss_counted_as_layers(self) -> None:
         account = "--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split"

@@ -90,6 +90,19 @@ def _interleaved(plan: Plan) -> str | None:
     return f"the interleaved schedule needs at least {stages} micro-batches, not {count}"
 
 
+@_constraint("schedule.group")
+def _left_over(plan: Plan) -> str | None:
+    stages, count, size = (
+        plan.integer("parallel.pipeline"),
+        plan.integer("schedule.microbatches"),
+        plan.integer("schedule.group"),
+    )
+    if plan.word("schedule.kind") != "interleaved" or not stages or not count or not size:
+        return None
+    left = count % size
+    return f"{left} of {count} micro-batches are left over by groups of {size}" if 0 < left < stages else None
+
+
 @_constraint("sharding.stage")
 def _sharding(plan: Plan) -> str | None:
     stage, stages = plan.integer("sharding.stage") or 0, plan.integer("parallel.pipeline") or 1

@@ -294,7 +294,11 @@ def _expert_tensor(plan: Plan) -> Value | None:
 @_rule("sharding.group")
 def _sharding_group(plan: Plan) -> Value | None:
     data, context = plan.integer("parallel.data"), plan.integer("parallel.context") or 1
-    return derived(data * context, "parallel.data", "parallel.context") if data is not None else None
+    groups = plan.integer("sharding.instances") or 1
+    if data is None or data * context % groups:
+        return None
+    inputs = ("parallel.data", "parallel.context", *(("sharding.instances",) if groups > 1 else ()))
+    return derived(data * context // groups, *inputs)
 
 
 @_rule("sharding.reshard_after_forward")
@@ -362,6 +366,13 @@ _CUT_THE_LOCAL_BATCH = ("torchtitan", "fsdp", "ddp", "pytorch")
 def _schedule(plan: Plan) -> Value | None:
     chunks = plan.integer("parallel.virtual_pipeline") or 1
     return derived("interleaved", "parallel.virtual_pipeline") if chunks > 1 else None
+
+
+@_rule("schedule.group")
+def _group(plan: Plan) -> Value | None:
+    """As many micro-batches as there are stages in Megatron's interleaved schedule (model_parallel_config.py)."""
+    interleaved = plan.word("schedule.kind") == "interleaved" and plan.word("framework") in ("megatron", "nemo")
+    return _same(plan, "parallel.pipeline") if interleaved else None
 
 
 @_rule("parallel.pipeline_engine")

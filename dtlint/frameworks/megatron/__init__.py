@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from dtlint.frameworks import Claim, Member, NamedFile, Reading
 from dtlint.frameworks.arguments import stretch, texts
+from dtlint.frameworks.megatron.combinations import refused_combinations
+from dtlint.frameworks.megatron.cuts import misfit_cuts
 from dtlint.frameworks.megatron.flags import inert_flags, removed_flags, unknown_flags
 from dtlint.frameworks.megatron.given import Given, has_deepspeed, read_flags, switched
 from dtlint.frameworks.megatron.meanings import MEANINGS, Meaning
@@ -14,6 +16,7 @@ from dtlint.frameworks.megatron.pipeline import pipeline_claims
 from dtlint.frameworks.megatron.spelling import spell
 from dtlint.frameworks.megatron.swift import is_swift, swift_claims
 from dtlint.frameworks.megatron.training import ramp_members, training_claims
+from dtlint.frameworks.megatron.values import invalid_values
 from dtlint.frameworks.options import Option, canonical, integer, known_head, not_a, number, text_of
 from dtlint.languages.traced import Word, setting_of
 from dtlint.source import Span
@@ -128,15 +131,24 @@ def _elsewhere(given: Given) -> str:
 
 
 def _collections(given: Given, swift: bool) -> Mapping[str, tuple[Member, ...]]:
-    """Flags that the parser would refuse, that changed, or have no effect; values that a later flag overrides."""
-    found = {
-        "config.unknown": () if swift else unknown_flags(given),
-        "config.removed": () if swift else removed_flags(given),
-        "config.inert": () if swift else inert_flags(given),
-        "config.repeated": tuple(_overridden(given)),
-        "batch.ramps": tuple(ramp_members(given)),
-    }
-    return {name: members for name, members in found.items() if members}
+    """What the parser or the start-up would refuse, that changed, or has no effect; values that a later flag overrides.
+
+    ms-swift has a parser of its own.
+    """
+    found: dict[str, Iterable[Member]] = {"config.repeated": _overridden(given), "batch.ramps": ramp_members(given)}
+    if not swift:
+        found.update(
+            {
+                "config.unknown": unknown_flags(given),
+                "config.invalid": invalid_values(given),
+                "config.refused": refused_combinations(given),
+                "pipeline.misfits": misfit_cuts(given),
+                "config.removed": removed_flags(given),
+                "config.inert": inert_flags(given),
+            }
+        )
+    settled = {name: tuple(members) for name, members in found.items()}
+    return {name: members for name, members in settled.items() if members}
 
 
 def _overridden(given: Given) -> Iterator[Member]:

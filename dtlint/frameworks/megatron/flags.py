@@ -17,6 +17,9 @@ MOST_STRANGE = 2
 MOST_LOOKED_AT = 30
 """Unknown flags from which on none is looked at: no command line has as many."""
 
+SHORTEST_BEGINNING = 12
+"""Letters, dashes in front included, from which on the beginning of one flag alone is no other's name."""
+
 _RECOMPUTATION = ("recompute-granularity", "recompute-activations", "checkpoint-activations")
 _NEEDS: Mapping[str, tuple[str, ...]] = {
     "num-query-groups": ("group-query-attention",),
@@ -85,13 +88,16 @@ def _removed(given: Given) -> Iterator[Member]:
 
 def _misspelt(option: Option, given: Given) -> Member | None:
     near = _meant(option.spelled)
-    if near is None or near.lstrip("-") in given.flags:
+    if near is None or given.flags.get(near.lstrip("-")) not in (None, option):
         return None
     return misspelt_flag(option, near, "Megatron-LM")
 
 
 @cache
 def _meant(name: str) -> str | None:
-    """The flag that a misspelt name most likely stands for."""
+    """The flag that a misspelt or shortened name most likely stands for (Megatron's parser takes no beginnings)."""
     dashed = name.replace("_", "-")
-    return dashed if dashed in training_names() else meant(dashed, training_names())
+    if dashed in training_names():
+        return dashed
+    longer = [each for each in training_names() if each.startswith(dashed)]
+    return longer[0] if len(longer) == 1 and len(dashed) >= SHORTEST_BEGINNING else meant(dashed, training_names())

@@ -10,6 +10,7 @@ from dtlint.frameworks.megatron.meanings import MEANINGS
 from dtlint.frameworks.options import Option, whole
 from dtlint.languages.traced import Word
 from dtlint.record import NamedTuple
+from dtlint.value import truth
 
 _DEEPSPEED = (
     "deepspeed", "deepspeed-config", "zero-stage", "ds-sequence-parallel-size", "no-pipeline-parallel",
@@ -55,8 +56,7 @@ def has_deepspeed(given: Given) -> bool:
 
 def switched(option: Option) -> bool | None:
     """The value of a flag that front ends write as `--flag true`; None where it is another kind of value or absent."""
-    text = (option.value.text or "").lower() if option.value is not None else ""
-    return {"true": True, "false": False}.get(text)
+    return truth(option.value.text or "") if option.value is not None else None
 
 
 def read_flags(words: Sequence[Word]) -> Given:
@@ -73,7 +73,7 @@ def _most_values(name: str, after: Sequence[Word]) -> int:
     """
     takes = _takes(name)
     if takes == "0":
-        return 1 if after and (after[0].text or "").lower() in ("true", "false") else 0
+        return 1 if after and truth(after[0].text or "") is not None else 0
     if takes.isdecimal():
         return int(takes)
     return next((index for index, word in enumerate(after) if word.many and index), len(after))

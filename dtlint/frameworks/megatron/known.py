@@ -16,7 +16,8 @@ class Flag(NamedTuple):
     `takes` is the number of values, or `+`, `*`, `?` as in argparse; `first` and `last` the megatron-core releases
     between which it works in Megatron-LM ("" never, "" still does); `deepspeed` whether Megatron-DeepSpeed has it;
     `instead` the flag named in its place; `effect` what releases after the last do with it ("refused" or "ignored") if
-    their parser still knows it.
+    their parser still knows it. `values` are the kind of values that it takes (see kinds.py), `training` whether it is
+    one of the training scripts.
     """
 
     name: str
@@ -26,6 +27,8 @@ class Flag(NamedTuple):
     deepspeed: bool
     instead: str
     effect: str
+    values: str = ""
+    training: bool = True
 
 
 @cache
@@ -48,5 +51,5 @@ def _text() -> str:
 
 
 def _row(line: str) -> Flag:
-    name, takes, first, last, deepspeed, _, instead, effect = line.split(",")
-    return Flag(name, takes, first, last, deepspeed == "yes", instead, effect)
+    name, takes, first, last, deepspeed, scope, instead, effect, values = line.split(",")
+    return Flag(name, takes, first, last, deepspeed == "yes", instead, effect, values, scope == "training")

@@ -13,8 +13,8 @@ from dtlint.value import Origin, Unknown
 
 _GROUP = r"\(([^()]{1,200})\)\*(\d{1,4})"
 _LETTER = r"([A-Za-z|])\*(\d{1,4})"
-_ENDS = ("decoder-first-pipeline-num-layers", "decoder-last-pipeline-num-layers")
-_EXTRAS = ("account-for-embedding-in-pipeline-split", "account-for-loss-in-pipeline-split")
+ENDS = ("decoder-first-pipeline-num-layers", "decoder-last-pipeline-num-layers")
+EXTRAS = ("account-for-embedding-in-pipeline-split", "account-for-loss-in-pipeline-split")
 MOST_LAYERS = 20_000
 """Longest layout or pattern that is unrolled; no model has as many layers."""
 
@@ -90,26 +90,23 @@ def _hybrid(given: Given) -> Iterator[Claim]:
 
 
 def _uneven(given: Given) -> Iterator[Claim]:
-    """First and last stages of their own size, or with embedding and loss counted as a layer each.
-
-    Nothing is claimed where the sum does not come out whole: Megatron refuses that.
-    """
-    anchor = next((word for flag in (*_ENDS, *_EXTRAS) if given.has(flag) and (word := given.anchor(flag))), None)
+    """First and last stages of their own size, or with embedding and loss counted as a layer each."""
+    anchor = next((word for flag in (*ENDS, *EXTRAS) if given.has(flag) and (word := given.anchor(flag))), None)
     if anchor is None:
         return
-    numbers = [given.number(flag) for flag in ("num-layers", "pipeline-model-parallel-size", *_ENDS)]
+    numbers = [given.number(flag) for flag in ("num-layers", "pipeline-model-parallel-size", *ENDS)]
     layers, stages, first, last = numbers
-    if not layers or not stages or (first is None and given.has(_ENDS[0])) or (last is None and given.has(_ENDS[1])):
+    if not layers or not stages or (first is None and given.has(ENDS[0])) or (last is None and given.has(ENDS[1])):
         unknown = Unknown("the sizes of the stages hang on a number that is not known", "", _origin(anchor))
         yield Claim("parallel.stage_layers", unknown, anchor.shown)
         return
     if 1 < stages <= MOST_LAYERS:
-        extras = [given.has(flag) for flag in _EXTRAS]
+        extras = [given.has(flag) for flag in EXTRAS]
         cut = (
             _with_extras(layers, stages, *extras) if first is last is None else _with_ends(layers, stages, first, last)
         )
-        if cut:
-            yield Claim("parallel.stage_layers", setting_of(anchor, cut), anchor.shown)
+        value = setting_of(anchor, cut) if cut else Unknown("the stages do not come out whole", "", _origin(anchor))
+        yield Claim("parallel.stage_layers", value, anchor.shown)
 
 
 def _with_ends(layers: int, stages: int, first: int | None, last: int | None) -> tuple[int, ...]:

@@ -20,8 +20,11 @@ _INTEGERS = {
 
 
 def is_swift(given: Given) -> bool:
-    """Whether the flags are spelled as ms-swift does: the parser of Megatron-LM itself refuses underscores."""
-    return any("_" in option.spelled for option in given.flags.values() if option.name in MEANINGS)
+    """Whether the flags are spelled as ms-swift does: the parser of Megatron-LM itself refuses underscores, so that a
+    few of them among dashes are slips.
+    """
+    spelled = [option.spelled.lstrip("-") for option in given.flags.values() if option.name in MEANINGS]
+    return sum("_" in name for name in spelled) > sum("-" in name for name in spelled)
 
 
 def swift_claims(given: Given) -> Iterator[Claim]:

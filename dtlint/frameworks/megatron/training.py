@@ -24,6 +24,7 @@ def training_claims(given: Given) -> Iterator[Claim]:
     yield from _gradient_precision(given)
     yield from _optimizer_precision(given)
     yield from _sharding(given)
+    yield from _sequence_parallelism(given)
     yield from _recomputation(given)
     yield from _buckets(given)
     yield from _ramp(given)
@@ -65,15 +66,29 @@ def _optimizer_precision(given: Given) -> Iterator[Claim]:
 
 def _sharding(given: Given) -> Iterator[Claim]:
     """Megatron's FSDP shards by --data-parallel-sharding-strategy, everything if it is not given."""
+    if given.has("use-torch-fsdp2"):
+        implementation = setting_of(given.flags["use-torch-fsdp2"].flag, "torch-fsdp2")
+        yield Claim("sharding.implementation", implementation, "--use-torch-fsdp2")
     flag = next((name for name in _FSDP if given.has(name)), None)
     if flag is None:
         return
+    yield Claim("sharding.implementation", setting_of(given.flags[flag].flag, "megatron-fsdp"), "--" + flag)
     strategy = given.word("data-parallel-sharding-strategy")
     if strategy is None:
         yield Claim("sharding.stage", setting_of(given.flags[flag].flag, 3), "--" + flag)
     elif strategy.text is None or strategy.text in _STAGES:
         stage = setting_of(strategy, _STAGES.get(strategy.text or ""))
         yield Claim("sharding.stage", stage, "--data-parallel-sharding-strategy")
+
+
+def _sequence_parallelism(given: Given) -> Iterator[Claim]:
+    """--sequence-parallel, which Megatron turns off where there is one tensor-parallel rank."""
+    option = given.flags.get("sequence-parallel")
+    alone = given.number("tensor-model-parallel-size") == 1 or not (
+        given.open or given.has("tensor-model-parallel-size")
+    )
+    if option is not None and given.has("sequence-parallel") and alone:
+        yield Claim("parallel.sequence", setting_of(option.flag, False), option.spelled)
 
 
 def _recomputation(given: Given) -> Iterator[Claim]:
