@@ -8,8 +8,10 @@ answers, so this runs once per release of a framework and never in .ci/run.
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from importlib import import_module, metadata
+from os import environ
 from typing import cast
 
 from oracles import Oracle, keep
@@ -29,9 +31,15 @@ def _ask(name: str) -> None:
     oracle = cast(Oracle, import_module(f"oracles.{name}"))
     rows = [(question, oracle.ask(question)) for question in oracle.questions()]
     versions = {package: metadata.version(package) for package in oracle.PACKAGES}
+    versions |= {name: _commit(environ[variable]) for name, variable in getattr(oracle, "CHECKOUTS", {}).items()}
     path = keep(name, versions, rows, oracle.EXPLAINED)
     refused = sum(answer.refused is not None for _, answer in rows)
     print(f"{path}: {len(rows)} questions, {refused} refused")
+
+
+def _commit(checkout: str) -> str:
+    command = ["git", "-C", checkout, "rev-parse", "HEAD"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
 if __name__ == "__main__":

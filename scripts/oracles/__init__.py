@@ -43,8 +43,9 @@ class Answer(NamedTuple):
 class Oracle(Protocol):
     """A module of this package: questions and how to ask them.
 
-    `PACKAGES` are the distributions whose versions are kept with the answers. `EXPLAINED` maps the name of a question
-    to why dtlint rightly says something else than the framework.
+    `PACKAGES` are the distributions whose versions are kept with the answers. A framework that is a repository has
+    `CHECKOUTS` too: its name and the variable that says where it lies; its commit is kept. `EXPLAINED` maps the name
+    of a question to why dtlint rightly says something else than the framework.
     """
 
     PACKAGES: tuple[str, ...]
