@@ -3,6 +3,7 @@
 import pytest
 
 from dtlint.plan import Infeasible, Misfit, Plan, parse, vocabulary
+from dtlint.plan.constraints import violations
 from dtlint.value import Unknown
 
 MEGATRON = {
@@ -158,3 +159,26 @@ class TestVocabulary:
     def test_what_does_not_fit_is_refused_with_a_reason(self, name, text, message):
         with pytest.raises(Misfit, match=message.replace("?", r"\?")):
             parse(name, text)
+
+
+INTERLEAVED = {
+    "framework": "megatron",
+    "parallel.world_size": 8,
+    "parallel.pipeline": 4,
+    "parallel.virtual_pipeline": 2,
+    "batch.micro": 1,
+}
+
+
+def test_a_chunk_takes_as_many_micro_batches_as_there_are_stages():
+    assert Plan.of(INTERLEAVED).integer("schedule.group") == 4
+
+
+def test_what_the_groups_leave_over_is_infeasible():
+    broken = violations(Plan.of({**INTERLEAVED, "batch.global": 2 * 6}))
+    assert [each.setting for each in broken] == ["schedule.group"]
+
+
+def test_the_optimizer_shards_over_its_instance():
+    plan = Plan.of({"framework": "megatron", "parallel.world_size": 16, "sharding.instances": 4})
+    assert plan.integer("sharding.group") == 4
