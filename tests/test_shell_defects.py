@@ -50,6 +50,35 @@ def test_what_bash_refuses_is_fatal_and_the_lines_around_it_are_read(
     assert launches(script)[-1].endswith("second.py") or opened.startswith(("A=", "X="))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "for i in a; do if true; then torchrun train.py; fi done",
+        "if true; then for i in a; do torchrun train.py; done fi",
+        "if [[ a ]] then torchrun train.py; fi",
+        "if ((1)) then torchrun train.py; fi",
+        "if (true) then torchrun train.py; fi",
+        "{ { torchrun train.py; } }",
+        "for i in a; do true && { torchrun train.py; } done",
+        "case a in a) { torchrun train.py; } esac",
+        "if true; then { torchrun train.py; } else exit; fi",
+        "for i in a; do run() { torchrun train.py; } done; run",
+    ],
+)
+def test_behind_a_compound_command_bash_wants_no_separator(text: str) -> None:
+    script = read(text)
+    assert refusals(script) == []
+    assert launches(script) == ["torchrun train.py"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["for i in a; do if true; then :; fi > log done\n", "if true then :; fi\n", "if true; then :; fi echo\n"],
+)
+def test_behind_a_simple_command_or_a_redirection_it_wants_one(text: str) -> None:
+    assert refusals(read(text))
+
+
 def test_placeholders_and_open_heredocs_are_no_refusals() -> None:
     script = read("CKPT=<Specify path>\ntorchrun --load <path> $CKPT x.py\ncat > ds.json <<EOF\n{}\n")
     assert launches(script) == ["torchrun --load ? ? x.py"]

@@ -48,7 +48,7 @@ def unknown_flag(option: Option, known: Iterable[str], tool: str, effect: str = 
 
 def misspelt_flag(option: Option, suggestion: str, tool: str, effect: str = "refused") -> Member:
     """A member of `config.unknown` for a flag whose meaning is known."""
-    fields = texts(option.place, key=option.spelled, section=tool, effect=effect, suggestion=suggestion)
+    fields = texts(option.place, key=option.spelled, section=tool, effect=effect, suggestion=suggestion, since="0")
     return Member(option.place, fields)
 
 

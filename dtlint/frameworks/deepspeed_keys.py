@@ -145,17 +145,26 @@ def _misplaced(key: Placed) -> str:
 
 
 def _is_strict(section: str) -> bool:
-    """Whether DeepSpeed refuses what it does not know in a section."""
+    """Whether DeepSpeed refuses what it does not know in a section, at least in newer releases."""
+    return _kind(section).startswith("strict section")
+
+
+def _strict_since(section: str) -> str:
+    """The release from which on DeepSpeed refuses what it does not know in a section, "0" if every one does."""
+    return _kind(section).partition(" since ")[2] or "0"
+
+
+def _kind(section: str) -> str:
     holder, _, name = section.rpartition(".")
     row = _table().get((holder, name))
-    return row is not None and row.type == "strict section"
+    return "" if row is None else row.type
 
 
 def _unknown(key: Placed) -> Member:
     strict = _is_strict(key.section)
     near = _nearest(key.entry.key, key.section)
-    belongs = "" if near else _home(key.entry.key)
-    return _member(key, {}, effect="refused" if strict else "ignored", suggestion=near, belongs=belongs)
+    words = {"suggestion": near, "belongs": "" if near else _home(key.entry.key), "since": _strict_since(key.section)}
+    return _member(key, {}, effect="refused" if strict else "ignored", **words)
 
 
 _CLOSE = 0.85

@@ -24,7 +24,7 @@ def defect(key: DeepSpeedKey, node: Node) -> Defect | None:
     """What is wrong with a value; None if nothing is, or it is not known, or it is left to be filled."""
     if node.kind in ("bare", "unknown", "null") or is_auto(node):
         return None
-    if key.type.endswith("section"):
+    if "section" in key.type.split():
         return _section_defect(key, node)
     if key.type == "bool":
         return _flag_defect(key, node)

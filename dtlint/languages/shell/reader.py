@@ -7,7 +7,17 @@ from collections.abc import Sequence as AnySequence
 
 from dtlint.languages.shell.cursor import MAX_NESTING, Cursor, SyntaxFault, unexpected
 from dtlint.languages.shell.simple import read_simple
-from dtlint.languages.shell.syntax import AndOr, Node, Pipeline, Redirected, Redirection, Sequence, Tree
+from dtlint.languages.shell.syntax import (
+    AndOr,
+    Function,
+    Node,
+    Pipeline,
+    Redirected,
+    Redirection,
+    Sequence,
+    Simple,
+    Tree,
+)
 from dtlint.languages.shell.tokens import read_redirection, skip_blanks, skip_lines
 from dtlint.languages.traced import Lost
 from dtlint.source import Problem, Source, Span
@@ -108,7 +118,7 @@ def _read_item(cursor: Cursor, items: list[Node]) -> bool:
     try:
         item = _read_and_or(cursor)
         skip_blanks(cursor)
-        if cursor.peek() not in ("\n", ")", "", ";", "&"):
+        if cursor.peek() not in ("\n", ")", "", ";", "&") and not _ends_without_separator(cursor, item):
             raise SyntaxFault(cursor.at, unexpected(cursor.peek()))
     except SyntaxFault as fault:
         line_end = cursor.text.find("\n", fault.start)
@@ -119,6 +129,21 @@ def _read_item(cursor: Cursor, items: list[Node]) -> bool:
         return False
     items.append(item)
     return True
+
+
+def _ends_without_separator(cursor: Cursor, item: Node) -> bool:
+    """Whether an ender stands right behind a compound command, where bash wants no separator (`fi done`)."""
+    if _reserved(cursor) not in ENDERS:
+        return False
+    while isinstance(item, (AndOr, Pipeline, Function)):
+        item = _last_part(item)
+    return not isinstance(item, (Simple, Redirected))
+
+
+def _last_part(item: AndOr | Pipeline | Function) -> Node:
+    if isinstance(item, Function):
+        return item.body
+    return item.rest[-1][1] if isinstance(item, AndOr) else item.commands[-1]
 
 
 def _reserved(cursor: Cursor) -> str:
