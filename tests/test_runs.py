@@ -39,6 +39,27 @@ class TestFollowing:
         assert run.files == ("launch.sh", "conf/ds.json")
         assert run.plan.value("sharding.stage") == 2
 
+    def test_a_flag_that_the_program_declares_through_a_function_of_its_own_is_not_misspelt(self, tree):
+        launch = (
+            "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 2 --hidden-size 64 --num-attention-heads 4"
+            " --seq-length 64 --max-position-embeddings 64 --micro-batch-size 1 --global-batch-size 8 --bf16"
+        )
+        tree(
+            launch_sh=f"{launch} --patch-size 14\n",
+            other_sh=f"{launch.replace('pretrain_gpt', 'plain')} --patch-size 14\n",
+            pretrain__gpt_py="",
+            plain_py="import megatron\n",
+        )
+        Path("pretrain_gpt.py").write_text("from megatron_more import more_args\n")
+        Path("megatron_more.py").write_text(
+            "def add(group, name, type=None, default=None):\n    group.add_argument(name, type=type, default=default)\n\n"
+            "def more_args(parser):\n    add(parser, '--patch-size', type=int, default=14)\n"
+        )
+        (declares,) = runs("launch.sh")
+        (plain,) = runs("other.sh")
+        assert [member.fields["key"].value for member in plain.plan.collection("config.unknown")] == ["--patch-size"]
+        assert declares.plan.collection("config.unknown") == ()
+
     def test_paths_are_tried_from_the_folders_above_the_script(self, tree):
         tree(scripts__a__launch_sh="deepspeed train.py --deepspeed_config conf/ds.json\n", conf__ds_json=CONFIG)
         (run,) = runs("scripts/a/launch.sh")

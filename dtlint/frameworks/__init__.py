@@ -56,7 +56,8 @@ class Reading(NamedTuple):
     hidden from us (an unknown word in the list), "" if the list is complete; `unread` names a file that holds settings
     and could not be read; `supposed` is a sentence on how it was come by, where that is only likely. `rest` are the
     words of the program that a launcher starts. `role` is "other" where the text says that nothing is trained, or not
-    by this plan. `framework` and `frontend` are claimed here when the text decides them.
+    by this plan. `framework` and `frontend` are claimed here when the text decides them. `declares` are the flags that
+    the program's own parser takes.
     """
 
     layer: str
@@ -71,3 +72,4 @@ class Reading(NamedTuple):
     supposed: str = ""
     role: str = ""
     collections: Mapping[str, tuple[Member, ...]] = {}
+    declares: frozenset[str] = frozenset()

@@ -42,9 +42,15 @@ _USUAL = frozenset(
     )
 )  # fmt: skip
 _OTHERS = frozenset(
-    ("zero-stage", "deepspeed-config", "micro-batch-size", "tensor-model-parallel-size", "with-tracking")
-)
+    (
+        "zero-stage", "deepspeed-config", "micro-batch-size", "tensor-model-parallel-size", "with-tracking",
+        "mixed-precision",
+    )
+)  # fmt: skip
 """Arguments of programs with a loop of their own: the names of DeepSpeed-Chat, Accelerate's examples and Megatron."""
+_OWN_BATCHES = frozenset(("batch-size", "train-batch-size"))
+"""Names of the batch in programs with a loop of their own; beside the Trainer's name they may be something else."""
+_BATCHES = frozenset(("per-device-train-batch-size", "per-gpu-train-batch-size"))
 
 _SWITCHES = frozenset(
     (
@@ -86,7 +92,7 @@ _LORA_RANKS = {"llama-factory": 8, "ms-swift": 8}
 def recognise(program: Sequence[Word]) -> bool:
     """Whether a program (its script and arguments) reads TrainingArguments from its command line."""
     names = set(names_of(program[1:]))
-    if names & _OTHERS or not program:
+    if not program or names & _OTHERS or (names & _OWN_BATCHES and not names & _BATCHES):
         return False
     telling = len(names & _TELLING) + _names_file(program, "--deepspeed")
     return telling >= 1 and telling + len(names & _USUAL) >= 2

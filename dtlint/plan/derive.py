@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from dtlint.catalog import Default, Gpu, defaults, gpu, in_time, model, package_of
 from dtlint.plan.parameters import count_parameters, lora_parameters
 from dtlint.release import releases
-from dtlint.value import Unknown, Value, assumed, default, derived
+from dtlint.value import Choice, Unknown, Value, assumed, default, derived
 
 if TYPE_CHECKING:
     from dtlint.plan import Plan
@@ -40,8 +40,16 @@ def _filled_in(plan: Plan, name: str) -> Value | Unknown | None:
         return None
     if plan.unread and name.startswith(HIDDEN):
         return None
+    if _is_undecided(plan, name):
+        return None
     frontend = plan.word("frontend") or "none"
     return None if frontend == "none" else _default_of(plan, name, frontend)
+
+
+def _is_undecided(plan: Plan, name: str) -> bool:
+    """Whether a setting is written with a value that is not known: then no default takes its place."""
+    stated = plan.setting(name)
+    return isinstance(stated, Choice) or (isinstance(stated, Unknown) and stated.reason != "auto")
 
 
 def framework_default(plan: Plan, name: str) -> Value | Unknown | None:

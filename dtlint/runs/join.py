@@ -26,7 +26,7 @@ from dtlint.runs.settle import settle
 from dtlint.runs.tree import Tree
 from dtlint.runs.versions import image_reading, install_readings, versions_around
 from dtlint.source import Problem, Source, Unreadable
-from dtlint.value import Value
+from dtlint.value import Setting, Value
 
 NOTHING: Mapping[str, Source] = {}
 WEIGHTS = frozenset((".bin", ".safetensors", ".pt", ".pth", ".gguf"))
@@ -483,13 +483,24 @@ def _model_path(text: str) -> str:
     return str((path.parent if path.suffix in WEIGHTS else path) / "config.json") if text else ""
 
 
-def _collections(readings: Iterable[Reading]) -> dict[str, tuple[Member, ...]]:
+def _collections(readings: Sequence[Reading]) -> dict[str, tuple[Member, ...]]:
     found: dict[str, tuple[Member, ...]] = {}
     for reading in readings:
         for name, members in reading.collections.items():
             known = {member.place for member in found.get(name, ())}
             found[name] = (*found.get(name, ()), *(member for member in members if member.place not in known))
-    return found
+    return _without_declared(found, frozenset(flag for reading in readings for flag in reading.declares))
+
+
+def _without_declared(found: dict[str, tuple[Member, ...]], flags: frozenset[str]) -> dict[str, tuple[Member, ...]]:
+    """The collections without unknown flags that the program declares itself."""
+    unknown = found.get("config.unknown", ())
+    kept = tuple(member for member in unknown if _text(member.fields.get("key")) not in flags)
+    return {**found, "config.unknown": kept} if len(kept) < len(unknown) else found
+
+
+def _text(setting: Setting | None) -> str:
+    return str(setting.value) if isinstance(setting, Value) else ""
 
 
 def _speaks(reading: Reading) -> bool:

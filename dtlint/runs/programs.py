@@ -33,8 +33,13 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
     program = _with_words(follow(entry, _finder(entry, tree)), words)
     readings = [reader.read(program) for reader in (deepspeed_python, fsdp, ddp, pytorch, transformers_python)]
     readings.extend((transformers_python.declared(program), model_loading.read(program)))
-    readings.extend((lightning_python.read(program), environment_python.read(program)))
+    readings.extend((lightning_python.read(program), environment_python.read(program), _declared(program)))
     return [(reading.place.source if reading.place is not None else entry, reading) for reading in readings]
+
+
+def _declared(program: Program) -> Reading:
+    flags = (flag for argument in program.arguments.values() for flag in argument.flags)
+    return Reading("program-arguments", declares=frozenset(flags))
 
 
 def _with_words(program: Program, words: tuple[Word, ...] | None) -> Program:

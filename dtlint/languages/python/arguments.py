@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 
 from dtlint.languages.python.bindings import dotted
@@ -14,6 +15,9 @@ from dtlint.languages.python.tree import Argument, Module, Scope
 from dtlint.languages.traced import Word, setting_of
 from dtlint.value import Origin, Setting, Unknown, Value, truth
 
+_TOLD = frozenset(("action", "choices", "default", "nargs", "required", "type"))
+"""What a program says of an argument that it adds."""
+_LONG = re.compile(r"--[a-zA-Z][\w-]*")
 _DATACLASS = ("dataclasses.dataclass", "dataclass")
 
 
@@ -29,10 +33,21 @@ def _argparse(program: Program, module: Module) -> Iterator[tuple[str, Argument]
     for scope in module.scopes:
         for site in scope.sites:
             node = site.node
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "add_argument":
+            if isinstance(node, ast.Call) and (_adds(node) or _hands_on(node)):
                 declared = _declared(Place(program, module, scope, node, site.guards, budget=Budget(200)), node)
                 if declared is not None:
                     yield declared
+
+
+def _adds(node: ast.Call) -> bool:
+    return isinstance(node.func, ast.Attribute) and node.func.attr == "add_argument"
+
+
+def _hands_on(node: ast.Call) -> bool:
+    """Whether a call gives a function of the program's own a flag and what argparse wants to know of it."""
+    told = {keyword.arg for keyword in node.keywords}
+    flags = [item.value for item in node.args if isinstance(item, ast.Constant) and isinstance(item.value, str)]
+    return not told.isdisjoint(_TOLD) and len(flags) == 1 and _LONG.fullmatch(flags[0]) is not None
 
 
 def _declared(place: Place, node: ast.Call) -> tuple[str, Argument] | None:
