@@ -39,6 +39,14 @@ class TestFollowing:
         assert run.files == ("launch.sh", "conf/ds.json")
         assert run.plan.value("sharding.stage") == 2
 
+    def test_a_json_config_is_read_as_json_whatever_the_name_of_its_file(self, tree):
+        config = '{"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 2, "reduce_bucket_size": 5e8}}'
+        root = tree(launch_sh="deepspeed --num_gpus 8 train.py --deepspeed_config ds.yaml\n")
+        (root / "ds.yaml").write_text(config)
+        for path in ("launch.sh", "ds.yaml"):
+            (run,) = runs(path)
+            assert run.plan.setting("communication.bucket_bytes").value == 500_000_000 * 4  # gradients in fp32
+
     def test_a_flag_that_the_program_declares_through_a_function_of_its_own_is_not_misspelt(self, tree):
         launch = (
             "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 2 --hidden-size 64 --num-attention-heads 4"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from dtlint.frameworks import Reading
 from dtlint.languages.json_tree import Document
 from dtlint.record import NamedTuple
@@ -9,6 +11,8 @@ from dtlint.runs.model import FileProblem
 from dtlint.source import Source
 
 YAML_SUFFIXES = (".yaml", ".yml")
+JSON_OBJECT = re.compile(r"\s*\{\s*\"")
+"""How a JSON object begins: DeepSpeed's loaders take one whatever the name of its file."""
 MANY = "documents"
 """The loader of the problem that a file holds several documents, which no launcher takes."""
 
@@ -63,7 +67,7 @@ def _document(source: Source) -> Document:
 
 def _is_yaml(source: Source) -> bool:
     if source.path.lower().endswith(YAML_SUFFIXES):
-        return True
+        return JSON_OBJECT.match(source.text) is None
     return not source.path.lower().endswith(".json") and not source.text.lstrip().startswith(("{", "["))
 
 

@@ -32,6 +32,8 @@ TASKS = frozenset(
 )
 """Values of Megatron's --task that only evaluate (tasks/main.py)."""
 
+TRAINS = r"train(?!ed)"
+"""What a program's name holds that says by itself that it trains, whatever package does it."""
 
 TRAINING = r"\bbackward\b|\boptim\.|\boptimizer\b|Optimizer|Trainer|\.fit\(|train\(|\.step\(|import \*"
 """What a Python program that trains has at least one of, be it in what it calls of another module."""
@@ -50,9 +52,11 @@ def role_of_config(path: str) -> str:
 
 def role_of_program(path: str, text: str = "") -> str:
     """ "train", or "other" for a program whose name or text says that it does something else."""
+    name = PurePosixPath(path).name.removesuffix(".py").lower()
+    if re.search(TRAINS, name):
+        return "train"
     if text and not re.search(TRAINING, text):
         return "other"
-    name = PurePosixPath(path).name.removesuffix(".py").lower()
     words = name.replace("-", "_").replace(".", "_").split("_")
     return "train" if "train" in name or PROGRAMS.isdisjoint(words) else "other"
 
