@@ -39,6 +39,33 @@ class TestFollowing:
         assert run.files == ("launch.sh", "conf/ds.json")
         assert run.plan.value("sharding.stage") == 2
 
+    def test_a_number_of_zero_is_no_plan(self, tree):
+        tree(
+            launch_sh="N=1\nN=$((N - 1))\ntorchrun --nproc_per_node $((8 * N)) pretrain_gpt.py --num-layers $((N / 2))"
+            " --hidden-size 64 --num-attention-heads 0 --micro-batch-size 1 --global-batch-size 8 --seq-length 64\n"
+        )
+        (run,) = runs("launch.sh")
+        for name in ("parallel.world_size", "model.layers", "model.heads"):
+            assert isinstance(run.plan.get(name), Unknown), name
+
+    @pytest.mark.parametrize("config", ["", '"gradient_accumulation_steps": "auto", '])
+    def test_no_default_of_the_trainer_stands_for_a_written_unknown(self, tree, config):
+        tree(
+            launch_sh="torchrun --nproc_per_node 8 train.py --bf16 --output_dir out --deepspeed ds.json"
+            " --per_device_train_batch_size 1 --gradient_accumulation_steps $((32 / NODES))\n",
+            ds_json="{" + config + '"train_micro_batch_size_per_gpu": "auto", "zero_optimization": {"stage": 2}}',
+        )
+        (run,) = runs("launch.sh")
+        assert run.plan.get("batch.accumulation").how == "--env NODES=..."
+
+    def test_a_program_named_train_trains_whatever_package_does_it(self, tree):
+        tree(launch_sh="torchrun --nproc_per_node 8 train_video.py\ntorchrun --nproc_per_node 8 video.py\n")
+        Path("train_video.py").write_text(
+            "from sat.training.deepspeed_training import training_main\ntraining_main(1)\n"
+        )
+        Path("video.py").write_text("import torch\nprint(torch.cuda.device_count())\n")
+        assert [run.role for run in runs("launch.sh")] == ["train", "other"]
+
     def test_a_json_config_is_read_as_json_whatever_the_name_of_its_file(self, tree):
         config = '{"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 2, "reduce_bucket_size": 5e8}}'
         root = tree(launch_sh="deepspeed --num_gpus 8 train.py --deepspeed_config ds.yaml\n")

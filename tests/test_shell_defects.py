@@ -129,6 +129,22 @@ def test_a_variable_that_the_caller_must_set_is_unknown_behind_the_check() -> No
     assert launches(read(check + "torchrun --nnodes=$NODES x.py\nNODES=\n")) == ["torchrun --nnodes=? x.py"]
 
 
+def test_what_an_option_of_the_script_must_set_is_unknown_behind_the_check() -> None:
+    loop = "MODEL=''\nGPUS=8\nwhile [[ $# -gt 0 ]]; do case $1 in --m) MODEL=$2; shift 2;; --g) GPUS=$2; shift 2;; esac; done\n"
+    check = 'if [[ -z "$MODEL" || -z "$GPUS" ]]; then echo usage; exit 1; fi\n'
+    assert launches(read(loop + check + "torchrun --nproc_per_node=$GPUS x.py --m=$MODEL\n")) == [
+        "torchrun --nproc_per_node=8 x.py --m=?"
+    ]
+
+
+def test_a_condition_of_several_tests_keeps_its_brackets() -> None:
+    script = read("if [[ -f a ]] && grep -q b a; then N=1; else N=2; fi\ntorchrun $N\n")
+    assert {world.branch for world in script.worlds} == {
+        "[[ -f a ]] && grep -q b a",
+        "not ([[ -f a ]] && grep -q b a)",
+    }
+
+
 def test_in_a_script_for_slurm_a_job_is_there() -> None:
     ladder = 'if [ -z "$SLURM_JOB_ID" ]; then N=1; else N=2; fi\ntorchrun $N\n'
     assert launches(read("#SBATCH --nodes=2\n" + ladder)) == ["torchrun 2"]

@@ -36,6 +36,7 @@ class TestRecognising:
             "train.py --deepspeed ds.json --learning_rate 1e-5",
             "src/train_bash.py --stage sft --do_train --finetuning_type lora",
             "sft --model x --train_type lora --output_dir out",
+            "train.py --output_dir out --bf16 --per_device_train_batch_size 4 --batch_size 1",
         ],
     )
     def test_programs_of_the_trainer(self, command: str) -> None:
@@ -50,6 +51,9 @@ class TestRecognising:
             "train.py --deepspeed --deepspeed_config ds.json --fp16 --learning_rate 1e-5",
             "no_trainer.py --with_tracking --report_to wandb --output_dir out --per_device_train_batch_size 4",
             "pretrain_gpt.py --bf16 --micro-batch-size 4 --weight-decay 0.1",
+            "train.py --report_to wandb --output_dir out --gradient_accumulation_steps 1 --mixed_precision bf16",
+            "train.py --report_to wandb --output_dir out --train_batch_size 4 --learning_rate 1e-5",
+            "train.py --report_to wandb --output_dir out --batch_size 1 --gradient_accumulation_steps 1",
         ],
     )
     def test_programs_with_a_loop_of_their_own(self, command: str) -> None:

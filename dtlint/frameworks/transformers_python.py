@@ -111,7 +111,8 @@ def _words(call: Call, name: str) -> tuple[Word, ...]:
         span = value.origin.span or span
         text = str(value.value).lower() if isinstance(value.value, bool) else str(value.value)
         known = value.value is not None and not isinstance(value.value, (tuple, dict))
-        return (literal_word(f"--{name}", span), literal_word(text, span)) if known else ()
+        soft = (value.origin.note or "the program may be told another") if value.origin.kind == "assumed" else ""
+        return (literal_word(f"--{name}", span), Word((Piece(text, span, assumed=soft),), span)) if known else ()
     reason = value.reason if isinstance(value, Unknown) else "it depends on a condition"
     return (literal_word(f"--{name}", span), Word((Piece(None, span, unknown=reason),), span))
 

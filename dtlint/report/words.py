@@ -80,11 +80,18 @@ def saving_line(saving: Saving, per: str) -> str:
     peak memory then.
     """
     parts = [
-        f"saves {_between(saving.share_of_step, 'percent')} per {per}" if saving.share_of_step else "",
+        _share_line(saving.share_of_step, per) if saving.share_of_step else "",
         f"{step_time(saving.seconds_per_step)} per step then" if saving.seconds_per_step else "",
         f"{spell(saving.memory_bytes, 'gb')} on one GPU then" if saving.memory_bytes else "",
     ]
     return ", ".join(filter(None, parts))
+
+
+def _share_line(share: Interval, per: str) -> str:
+    """The share that a remedy saves, or costs where it never saves any."""
+    if share.high > 0 or share.low == share.high == 0:
+        return f"saves {_between(share, 'percent')} per {per}"
+    return f"costs {_between(Interval(-share.high, -share.low), 'percent')} per {per}"
 
 
 def _between(interval: Interval, form: str) -> str:

@@ -113,9 +113,15 @@ def label(name: str, found: Value) -> str:
         return f"{short} {'on' if value else 'off'}"
     number = spell(value, "count" if isinstance(value, (int, float)) else "plain")
     if name in COUNTED:
-        return f"{number} {short.removesuffix('s') if value == 1 else short}"
+        return f"{number} {_one(short) if value == 1 else short}"
     unit = vocabulary()[name].unit
     return f"{short} {number}" + (f" {unit}" if unit and name not in SHORT else "")
+
+
+def _one(many: str) -> str:
+    """The name of a single thing: `processes per node` is `process per node`."""
+    head, space, rest = many.partition(" ")
+    return head.removesuffix("es" if head.endswith(("sses", "ches")) else "s") + space + rest
 
 
 def stated(plan: Plan, name: str) -> Value | Unknown | None:

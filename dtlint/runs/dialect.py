@@ -37,6 +37,8 @@ _SPEAK_FOR = ("megatron-arguments", "accelerate-flags", "accelerate-yaml")
 def dialect_of(readings: Sequence[Reading], framework: str) -> Dialect:
     """The dialect of these readings: those that state a setting speak for it, else the first one that knows it."""
 
+    speaking = sorted(readings, key=lambda reading: not reading.claims)
+
     def home(setting: str) -> Span | None:
         for reading in readings:
             if any(_spelled(reading, setting, value, framework) is not None for value in _samples(setting)):
@@ -44,11 +46,11 @@ def dialect_of(readings: Sequence[Reading], framework: str) -> Dialect:
         return None
 
     def spell(setting: str, value: Plain) -> str:
-        saying = [reading for reading in readings if _states(reading, setting)] or readings
+        saying = [reading for reading in readings if _states(reading, setting)] or speaking
         spelled = [text for reading in saying if (text := _spelled(reading, setting, value, framework)) is not None]
         if not spelled:
             return f"{setting} = {str(value).lower() if isinstance(value, bool) else value}"
-        return " and ".join(dict.fromkeys(spelled)) if saying is not readings else spelled[0]
+        return " and ".join(dict.fromkeys(spelled)) if saying is not speaking else spelled[0]
 
     def stated(setting: str) -> tuple[Value, ...]:
         claims = (claim for reading in readings for claim in reading.claims if claim.setting == setting)

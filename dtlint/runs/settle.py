@@ -9,6 +9,7 @@ from typing import cast
 
 from dtlint.frameworks import AUTO, Claim, Member, Reading
 from dtlint.plan.derive import HIDDEN
+from dtlint.plan.vocabulary import vocabulary
 from dtlint.record import NamedTuple
 from dtlint.runs.model import Options
 from dtlint.value import Choice, Setting, Unknown, Value, written
@@ -64,7 +65,7 @@ def settle(readings: Sequence[Reading], options: Options) -> Settled:
             rank = _rank(claim.setting, reading.layer)
             stated.setdefault(claim.setting, []).append(_Stated(claim, reading.layer, rank))
     settings: dict[str, Setting] = {name: value for name, value in options.cluster.items() if name not in stated}
-    settings.update({name: _winner(claims) for name, claims in stated.items()})
+    settings.update({name: _possible(name, _winner(claims)) for name, claims in stated.items()})
     settings.update(_identity(readings))
     settings.update(options.settings)
     return Settled(settings, tuple(member for name, claims in stated.items() for member in _conflicts(name, claims)))
@@ -72,6 +73,17 @@ def settle(readings: Sequence[Reading], options: Options) -> Settled:
 
 def _winner(claims: Sequence[_Stated]) -> Setting:
     return _best(claims).claim.value
+
+
+def _possible(name: str, value: Setting) -> Setting:
+    """A number below what the setting can have is none to plan with: `$((8 / 16))` is 0 micro batches."""
+    term = vocabulary().get(name)
+    least = term.minimum if term is not None else None
+    found = value.value if isinstance(value, Value) else None
+    if least is None or not isinstance(found, (int, float)) or found >= least:
+        return value
+    assert isinstance(value, Value)
+    return Unknown(f"it is {found:g}, and at least {least:g} is possible", f"--set {name}=...", value.origin)
 
 
 def _best(claims: Sequence[_Stated]) -> _Stated:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from dtlint.languages.shell.syntax import Node, WordSyntax
+from dtlint.languages.shell.syntax import AndOr, Node, WordSyntax
+from dtlint.languages.shell.syntax import Sequence as SequenceNode
 
 MAX_LABEL = 80
 BRACKETS = re.compile(r"^\s*(?:\[\[?|test|\(\()\s+|\s*(?:\]\]?|\)\))\s*;?\s*$")
@@ -20,8 +21,10 @@ def _plain(text: str) -> str:
 
 
 def condition_label(node: Node) -> str:
-    """A condition as people would say it."""
-    return _plain(BRACKETS.sub("", BRACKETS.sub("", node.span.text.strip().rstrip(";"))))
+    """A condition as people would say it: without the brackets of a single test, with those of several."""
+    text = node.span.text.strip().rstrip(";")
+    test = node.items[0] if isinstance(node, SequenceNode) and len(node.items) == 1 else node
+    return _plain(text if isinstance(test, AndOr) else BRACKETS.sub("", BRACKETS.sub("", text)))
 
 
 def arm_label(subject: WordSyntax, patterns: Sequence[WordSyntax]) -> str:

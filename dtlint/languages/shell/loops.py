@@ -13,7 +13,7 @@ from dtlint.languages.shell.labels import condition_label
 from dtlint.languages.shell.relevance import starts_something
 from dtlint.languages.shell.state import Array, Positional, Shell, Verdict
 from dtlint.languages.shell.syntax import ArithmeticFor, For, Node, Simple, While
-from dtlint.languages.shell.text import place_of, soften
+from dtlint.languages.shell.text import Text, place_of, soften, unknown
 from dtlint.languages.shell.variables import assign
 from dtlint.languages.shell.walk import command_name, names_set, walk
 from dtlint.languages.traced import OPEN_ARGUMENTS, Piece, Word
@@ -120,11 +120,18 @@ def _undecided_while(shell: Shell, node: While, run: Run) -> None:
         for name in names & shell.variables.keys():
             value = shell.variables[name]
             if not isinstance(value, Array):
-                shell.variables[name] = soften(value, f"an option of the script may set {name}", node.span)
+                shell.variables[name] = _by_option(value, name, node)
         if _consumes_all(node):
             shell.positional = Positional(())
         return
     _run_once(shell, node.body, run, node)
+
+
+def _by_option(value: Text, name: str, node: While) -> Text:
+    """What stands before a loop over options is a default; nothing at all is a place for what the caller gives."""
+    if value:
+        return soften(value, f"an option of the script may set {name}", node.span)
+    return unknown(node.span, f"${name} is set by an option of the script", "--arg 1=... --arg 2=...")
 
 
 def _consumes_all(node: While) -> bool:
