@@ -92,6 +92,23 @@ class TestFlagsAtFault:
         (member,) = fields(read("--use-custom-fsdp"), "config.removed")
         assert (member["last"], member["instead"]) == ("0.13", "--use-megatron-fsdp")
 
+    @pytest.mark.parametrize(
+        ("more", "removed"),
+        [
+            ("", ["--no-position-embedding"]),
+            ("--position-embedding-type learned_absolute", ["--no-position-embedding"]),
+            ("--position-embedding-type rope", []),
+            ("--use-rotary-position-embeddings", []),
+            ("--position-embedding-type $KIND", []),
+            ("$MORE", []),
+        ],
+    )
+    def test_a_flag_that_is_refused_beside_other_positions_than_rotary_ones(
+        self, more: str, removed: list[str]
+    ) -> None:
+        found = fields(read(f"--num-layers 8 --no-position-embedding {more}"), "config.removed")
+        assert [member["key"] for member in found] == removed
+
     def test_a_flag_that_is_parsed_to_be_refused(self) -> None:
         (member,) = fields(read("--model-parallel-size 8"), "config.removed")
         assert (member["effect"], member["instead"]) == ("refused", "--tensor-model-parallel-size")
