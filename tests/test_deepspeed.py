@@ -190,6 +190,17 @@ def test_unknown_keys_and_what_happens_to_them() -> None:
     ]
 
 
+def test_a_block_of_unknown_keys_is_one_finding() -> None:
+    reading = config(
+        '{"bf16": {"enabled": true, "loss_scale": 0, "enabeld": true, "hysteresis": 2, "mine": 1}, "fp16": {"own": 1}}'
+    )
+    assert members(reading, "config.unknown", "section", "key", "suggestion", "belongs", "since") == [
+        ("bf16", "enabeld", "enabled", "", "0.17.1"),
+        ("bf16", "loss_scale', 'hysteresis', 'mine", "", "", "0.17.1"),
+        ("fp16", "own", "", "", "0.17.1"),
+    ]
+
+
 def test_free_sections_and_short_stage_3_names_are_known() -> None:
     reading = config(
         '{"optimizer": {"type": "Lion", "params": {"betas": [0.9, 0.99], "odd": 1}},'

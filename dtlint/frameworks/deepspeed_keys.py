@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
+from itertools import groupby
 
 from dtlint.catalog import DeepSpeedKey, deepspeed_keys
 from dtlint.frameworks import Member
@@ -43,7 +44,8 @@ def collections(root: Node) -> Mapping[str, tuple[Member, ...]]:
 
     Fields: `key` (as written), `section` ("" at the top level), and
     config.keys: `path` (dotted, canonical), `value`;
-    config.unknown: `effect` (refused, ignored), `suggestion`, `belongs` (the section that has a key of this name);
+    config.unknown: `effect` (refused, ignored), `suggestion`, `belongs` (the section that has a key of this name),
+    `since` (the release that first refuses it, "0" for all); keys of one section that stand in a row are one member;
     config.removed: `first` and `last` release that has it, `instead`, `effect`;
     config.inert: `reason`, `matters` and `others` (deepspeed_inert.py);
     config.invalid: `expected`, `effect` (refused, misread);
@@ -52,7 +54,7 @@ def collections(root: Node) -> Mapping[str, tuple[Member, ...]]:
     keys = list(_walk(root, "", 0))
     found = {
         "config.keys": [_listed(key) for key in keys if key.known is not None or key.free],
-        "config.unknown": [_unknown(key) for key in keys if _is_unknown(key) and not _misplaced(key)],
+        "config.unknown": list(_unknown_keys([key for key in keys if _is_unknown(key) and not _misplaced(key)])),
         "config.removed": [_removed(key) for key in keys if key.known is not None and key.known.last],
         "config.inert": weighed(list(_inert(root, keys))),
         "launch.debugging": list(_debugging(keys)),
@@ -158,6 +160,32 @@ def _kind(section: str) -> str:
     holder, _, name = section.rpartition(".")
     row = _table().get((holder, name))
     return "" if row is None else row.type
+
+
+def _unknown_keys(keys: list[Placed]) -> Iterator[Member]:
+    """A member for each key, one for all that a section refuses and that resemble nothing it has: one copied block."""
+    for section, group in groupby(keys, key=lambda key: key.section):
+        members = [_unknown(key) for key in group]
+        strange = [found for found in members if _says(found, "suggestion") == "" and _is_strict(section)]
+        yield from (found for found in members if found not in strange)
+        if strange:
+            yield _block(strange, section)
+
+
+def _block(members: list[Member], section: str) -> Member:
+    """Several unknown keys as one member, at the first."""
+    first, *others = members
+    if not others:
+        return first
+    names = "', '".join(_says(found, "key") for found in members)
+    homes = [_says(found, "belongs") for found in members]
+    told = texts(first.place, key=names, section=section, belongs=", ".join(homes) if all(homes) else "")
+    return Member(first.place, {**first.fields, **told}, tuple((found.place, "unknown too") for found in others))
+
+
+def _says(found: Member, field: str) -> str:
+    value = found.fields[field]
+    return str(value.value) if isinstance(value, Value) else ""
 
 
 def _unknown(key: Placed) -> Member:

@@ -91,7 +91,7 @@ def _share_line(share: Interval, per: str) -> str:
     """The share that a remedy saves, or costs where it never saves any."""
     if share.high > 0 or share.low == share.high == 0:
         return f"saves {_between(share, 'percent')} per {per}"
-    return f"costs {_between(Interval(-share.high, -share.low), 'percent')} per {per}"
+    return f"costs {_between(Interval(abs(share.high), abs(share.low)), 'percent')} per {per}"
 
 
 def _between(interval: Interval, form: str) -> str:

@@ -40,7 +40,7 @@ def dialect_of(readings: Sequence[Reading], framework: str) -> Dialect:
     speaking = sorted(readings, key=lambda reading: not reading.claims)
 
     def home(setting: str) -> Span | None:
-        for reading in readings:
+        for reading in speaking:
             if any(_spelled(reading, setting, value, framework) is not None for value in _samples(setting)):
                 return _home(reading, setting)
         return None
