@@ -254,7 +254,7 @@ def _say_remarks(report: Report) -> None:
     for remark in report.remarks:
         click.echo(f"dtlint: {printable(remark)}", err=True)
     if not (report.runs or report.findings):
-        click.echo("dtlint: nothing to check: no launch script and no training config among the files", err=True)
+        click.echo("dtlint: nothing to check: none of the files starts a training run or configures one", err=True)
 
 
 def _first_folder(paths: Sequence[str]) -> Path:

@@ -173,7 +173,7 @@ def test_a_folder_without_anything_to_check(folder: Path, capsys: pytest.Capture
     assert run(["check"]) == 0
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err == ("dtlint: nothing to check: no launch script and no training config among the files\n")
+    assert captured.err == ("dtlint: nothing to check: none of the files starts a training run or configures one\n")
 
 
 @pytest.mark.parametrize(
