@@ -99,6 +99,13 @@ def test_an_unset_variable_is_unknown_and_says_how_to_tell_it() -> None:
     assert last_piece("torchrun $NODE_RANK", environment={"NODE_RANK": "3"}).text == "3"
 
 
+def test_what_is_given_to_dtlint_stands_where_the_script_takes_it() -> None:
+    piece = last_piece("set -e\nTP=${1}\ntorchrun $TP", arguments={"1": "16"})
+    assert (piece.text, piece.span.line, piece.span.text) == ("16", 2, "${1}")
+    piece = last_piece("set -e\ntorchrun $NODES", environment={"NODES": "4"})
+    assert (piece.text, piece.span.line, piece.span.text) == ("4", 2, "$NODES")
+
+
 def test_a_default_is_assumed() -> None:
     piece = last_piece("GPUS=${GPUS:-8}\ntorchrun $GPUS")
     assert (piece.text, piece.assumed, piece.span.text) == ("8", "the caller may set GPUS", "8")

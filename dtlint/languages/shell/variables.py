@@ -47,7 +47,7 @@ def read_element(shell: Shell, name: str, key: str, span: Span) -> Text:
     if isinstance(value, Array):
         return _element(value, key)
     if value is not None:
-        return value if key in ("", "0") else ()
+        return _placed(value, span) if key in ("", "0") else ()
     if name[0].isalpha() or name[0] == "_":
         return unset_text(shell, name, span)
     return special_text(shell, name, span)
@@ -148,11 +148,16 @@ def argument_count(positional: Positional, span: Span) -> Text:
     return unknown(span, "the number of arguments is not known", "--arg 1=...")
 
 
+def _placed(text: Text, span: Span) -> Text:
+    """What the user gave on dtlint's command line stands in no file: its place is where the script takes it."""
+    return tuple(piece._replace(span=place_of(span)) if piece.span.start == piece.span.end else piece for piece in text)
+
+
 def positional_text(shell: Shell, number: int, span: Span) -> Text:
     """`$1`, `$2`, ...: empty behind the last known argument unless there may be more."""
     positional = shell.positional
     if number <= len(positional.words):
-        return _narrowed(shell, positional.words[number - 1])
+        return _placed(_narrowed(shell, positional.words[number - 1]), span)
     if positional.rest is None:
         return ()
     if positional.rest.how and positional.rest.how.startswith("--arg"):
