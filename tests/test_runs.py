@@ -66,6 +66,20 @@ class TestFollowing:
         Path("video.py").write_text("import torch\nprint(torch.cuda.device_count())\n")
         assert [run.role for run in runs("launch.sh")] == ["train", "other"]
 
+    @pytest.mark.parametrize(("imported", "framework"), [("deepspeed", None), ("megatron.training", "megatron")])
+    def test_a_program_that_declares_megatrons_flags_itself_is_not_megatron(self, tree, imported, framework):
+        tree(
+            launch_sh="torchrun --nproc_per_node 8 train.py --num-layers 2 --hidden-size 64 --num-attention-heads 4"
+            " --seq-length 64 --micro-batch-size 3\n",
+            train_py=f"import argparse\nimport {imported}\nparser = argparse.ArgumentParser()\n"
+            + "".join(
+                f"parser.add_argument('--{name}', type=int)\n"
+                for name in ("num-layers", "hidden-size", "num-attention-heads", "seq-length", "micro-batch-size")
+            ),
+        )
+        (run,) = runs("launch.sh")
+        assert (run.plan.word("framework"), run.plan.value("batch.micro")) == (framework, 3)
+
     def test_a_json_config_is_read_as_json_whatever_the_name_of_its_file(self, tree):
         config = '{"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 2, "reduce_bucket_size": 5e8}}'
         root = tree(launch_sh="deepspeed --num_gpus 8 train.py --deepspeed_config ds.yaml\n")

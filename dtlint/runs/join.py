@@ -19,7 +19,7 @@ from dtlint.runs.hand_over import hand_over
 from dtlint.runs.inline import inline_config
 from dtlint.runs.launches import Found, find_launch, rendezvous_key
 from dtlint.runs.lost import lost_words
-from dtlint.runs.model import FileProblem, Launch, Options, Run, RunSet
+from dtlint.runs.model import OWN_PARSER, FileProblem, Launch, Options, Run, RunSet
 from dtlint.runs.paths import Located, locate
 from dtlint.runs.roles import role_of, role_of_config, role_of_program
 from dtlint.runs.settle import settle
@@ -376,6 +376,7 @@ class Joiner:
         sources: tuple[Source, ...],
         assumptions: tuple[str, ...],
     ) -> Run:
+        readings = _under_own_parser(readings)
         around = versions_around(self.tree, self._folders(sources), readings)
         readings = (*readings, *(reading for _, reading in around))
         sources = tuple(dict.fromkeys((*sources, *(source for source, _ in around))))
@@ -490,6 +491,26 @@ def _collections(readings: Sequence[Reading]) -> dict[str, tuple[Member, ...]]:
             known = {member.place for member in found.get(name, ())}
             found[name] = (*found.get(name, ()), *(member for member in members if member.place not in known))
     return _without_declared(found, frozenset(flag for reading in readings for flag in reading.declares))
+
+
+def _under_own_parser(readings: tuple[Reading, ...]) -> tuple[Reading, ...]:
+    """Megatron's flags of a program that declares them all itself and imports no Megatron: they mean what Megatron's
+    mean, and Megatron's defaults, spellings and other flags are not the program's.
+    """
+    own = next((reading for reading in readings if reading.layer == OWN_PARSER), None)
+    if own is None:
+        return readings
+    return tuple(
+        reading._replace(layer="arguments", framework="", collections={}) if _is_declared(reading, own) else reading
+        for reading in readings
+    )
+
+
+def _is_declared(reading: Reading, own: Reading) -> bool:
+    if reading.layer != "megatron-arguments":
+        return False
+    flags = {claim.name for claim in reading.claims if claim.name.startswith("--")}
+    return bool(flags) and flags <= own.declares
 
 
 def _without_declared(found: dict[str, tuple[Member, ...]], flags: frozenset[str]) -> dict[str, tuple[Member, ...]]:

@@ -11,6 +11,9 @@ from dtlint.record import NamedTuple
 from dtlint.source import Source, Span
 from dtlint.value import Value
 
+OWN_PARSER = "own-parser"
+"""The layer of a program whose command line is all its own."""
+
 
 class Options(NamedTuple):
     """What the user adds to the files: settings (override them), the cluster of dtlint.toml (fills gaps), the

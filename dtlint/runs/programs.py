@@ -8,8 +8,12 @@ from dtlint.frameworks import Reading
 from dtlint.languages.python import command_line, follow, marker
 from dtlint.languages.python.program import Program
 from dtlint.languages.traced import Word
+from dtlint.runs.model import OWN_PARSER
 from dtlint.runs.tree import Tree
 from dtlint.source import Source, Unreadable
+
+PARSERS = ("megatron", "mpu", "nemo", "mindspeed")
+"""Packages whose parser a program may take over: Megatron-LM and what is built on it."""
 
 
 def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) -> list[tuple[Source, Reading]]:
@@ -39,7 +43,10 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
 
 def _declared(program: Program) -> Reading:
     flags = (flag for argument in program.arguments.values() for flag in argument.flags)
-    return Reading("program-arguments", declares=frozenset(flags))
+    borrows = any(
+        name.split(".")[0].startswith(PARSERS) for module in program.modules.values() for name in module.imports
+    )
+    return Reading("program-arguments" if borrows else OWN_PARSER, declares=frozenset(flags))
 
 
 def _with_words(program: Program, words: tuple[Word, ...] | None) -> Program:
