@@ -50,7 +50,9 @@ def _declared(program: Program) -> Reading:
 
 
 def _with_words(program: Program, words: tuple[Word, ...] | None) -> Program:
-    return program if words is None else program._replace(given=command_line(program, words))
+    if words is None:
+        return program
+    return program._replace(given=command_line(program, words), open=any(word.many for word in words))
 
 
 def _finder(entry: Source, tree: Tree) -> Callable[[str], Source | None]:

@@ -30,7 +30,7 @@ def command_line_argument(place: Place, node: ast.AST) -> Setting | None:
     if given is not None and node.attr in given:
         return _chained(given[node.attr], place, step)
     value = _chained(declared.default, place, step)
-    if given is None and isinstance(value, Value):
+    if (given is None or place.program.open) and isinstance(value, Value):
         return value._replace(
             origin=value.origin._replace(
                 kind="assumed", note="the command may pass another value", how=f"pass {step.label} in the launch"

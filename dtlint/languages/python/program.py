@@ -23,13 +23,14 @@ class Program(NamedTuple):
 
     `given` are the values of the script's command-line arguments as the launch passes them (by destination name);
     None when no launch is known, so that argparse defaults are only assumed. `arguments` are all that its modules
-    declare, the entry script's first.
+    declare, the entry script's first. `open` is whether the launch may pass more than was read (`$MORE_ARGS`).
     """
 
     modules: Mapping[str, Module]
     entry: str
     given: Mapping[str, Setting] | None = None
     arguments: Mapping[str, Argument] = {}
+    open: bool = False
 
     @property
     def main(self) -> Module:
