@@ -249,6 +249,12 @@ class TestRun:
 
 
 class TestRules:
+    def test_clipping_that_nobody_asked_for_is_no_error_where_it_is_left_out(self, tmp_path: Path) -> None:
+        plan(tmp_path, {"requirements.txt": "deepspeed==0.15.4\n"})
+        rules = [rule for rule in built_in() if rule.name == "clipping-left-out"]
+        report = check(read_runs([tmp_path], Options()), rules, Config())
+        assert [finding.severity for finding in report.findings] == ["note"]
+
     @pytest.mark.parametrize(
         ("pin", "severities"),
         [
@@ -262,7 +268,7 @@ class TestRules:
     )
     def test_a_rule_fires_where_all_versions_agree(self, tmp_path: Path, pin: str, severities: list[str]) -> None:
         """Clipping of the Trainer does not reach DeepSpeed before 0.19.3 without its own key."""
-        plan(tmp_path, {"requirements.txt": f"{pin}\n"})
+        plan(tmp_path, {"requirements.txt": f"{pin}\n", "run.sh": f"{LAUNCH} --max_grad_norm 1.0\n"})
         rules = [rule for rule in built_in() if rule.name == "clipping-left-out"]
         report = check(read_runs([tmp_path], Options()), rules, Config())
         assert [finding.severity for finding in report.findings] == severities
