@@ -93,7 +93,7 @@ class TestFlagsAtFault:
         assert (member["last"], member["instead"]) == ("0.13", "--use-megatron-fsdp")
 
     @pytest.mark.parametrize(
-        ("more", "removed"),
+        ("more", "refused"),
         [
             ("", ["--no-position-embedding"]),
             ("--position-embedding-type learned_absolute", ["--no-position-embedding"]),
@@ -104,10 +104,10 @@ class TestFlagsAtFault:
         ],
     )
     def test_a_flag_that_is_refused_beside_other_positions_than_rotary_ones(
-        self, more: str, removed: list[str]
+        self, more: str, refused: list[str]
     ) -> None:
-        found = fields(read(f"--num-layers 8 --no-position-embedding {more}"), "config.removed")
-        assert [member["key"] for member in found] == removed
+        found = fields(read(f"--num-layers 8 --no-position-embedding {more}"), "config.refused")
+        assert [member["key"] for member in found] == refused
 
     def test_a_flag_that_is_parsed_to_be_refused(self) -> None:
         (member,) = fields(read("--model-parallel-size 8"), "config.removed")

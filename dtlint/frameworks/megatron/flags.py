@@ -81,20 +81,9 @@ def _removed(given: Given) -> Iterator[Member]:
     deepspeed = has_deepspeed(given)
     for option in given.flags.values():
         row = known_flag(option.spelled)
-        if row is not None and row.last and not (row.deepspeed and deepspeed) and not _is_taken(option.name, given):
+        if row is not None and row.last and not (row.deepspeed and deepspeed):
             fields = {"first": row.first, "last": row.last, "instead": row.instead, "effect": row.effect}
             yield Member(option.place, texts(option.place, key=option.spelled, section="Megatron-LM", **fields))
-
-
-def _is_taken(name: str, given: Given) -> bool:
-    """Whether the parser still takes an old flag because of another that stands beside it, or may."""
-    return name == "no-position-embedding" and (given.open != "" or _has_rotary(given))
-
-
-def _has_rotary(given: Given) -> bool:
-    """arguments.py refuses --no-position-embedding where the positions are not rotary (core 0.4 to 0.20)."""
-    kind = given.word("position-embedding-type")
-    return given.has("use-rotary-position-embeddings") or (kind is not None and kind.text in (None, "rope"))
 
 
 def _misspelt(option: Option, given: Given) -> Member | None:
