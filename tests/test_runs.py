@@ -215,6 +215,14 @@ class TestSettling:
         report = check(["ds.json"], {"sharding.stage": 3})
         assert report.runs[0].plan.value("sharding.stage") == 3
 
+    def test_a_number_that_a_setting_cannot_have_is_unknown(self, tree):
+        config = '{"train_micro_batch_size_per_gpu": 0, "gradient_accumulation_steps": 2}'
+        tree(launch_sh="deepspeed --num_gpus 8 train.py --deepspeed_config ds.json\n", ds_json=config)
+        (run,) = runs("launch.sh")
+        found = run.plan.get("batch.micro")
+        assert isinstance(found, Unknown) and "at least 1, not 0" in found.reason
+        assert isinstance(run.plan.get("batch.global"), Unknown)
+
     def test_the_stage_is_the_jsons_not_the_flags(self, tree):
         tree(
             launch_sh="deepspeed --num_gpus 4 pretrain_gpt.py --num-layers 2 --hidden-size 64 --num-attention-heads 2 "

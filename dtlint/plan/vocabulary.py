@@ -70,12 +70,20 @@ def fit(found: Term, value: Plain) -> Plain:
         raise Misfit(f"{found.name} takes {_article(found)}, not {value!r}")
     if found.values and value not in found.values:
         raise Misfit(f"{found.name} is one of {', '.join(found.values)}, not {value!r}")
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        if found.minimum is not None and value < found.minimum:
-            raise Misfit(f"{found.name} is at least {found.minimum:g}, not {value!r}")
-        if found.maximum is not None and value > found.maximum:
-            raise Misfit(f"{found.name} is at most {found.maximum:g}, not {value!r}")
+    if reason := beyond(found, value):
+        raise Misfit(reason)
     return value
+
+
+def beyond(found: Term, value: Plain) -> str:
+    """Why a number lies below the least or above the largest that the setting can have; "" if it does not."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return ""
+    if found.minimum is not None and value < found.minimum:
+        return f"{found.name} is at least {found.minimum:g}, not {value!r}"
+    if found.maximum is not None and value > found.maximum:
+        return f"{found.name} is at most {found.maximum:g}, not {value!r}"
+    return ""
 
 
 def read_file() -> object:

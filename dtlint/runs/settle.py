@@ -9,7 +9,7 @@ from typing import cast
 
 from dtlint.frameworks import AUTO, Claim, Member, Reading
 from dtlint.plan.derive import HIDDEN
-from dtlint.plan.vocabulary import vocabulary
+from dtlint.plan.vocabulary import beyond, term
 from dtlint.record import NamedTuple
 from dtlint.runs.model import Options
 from dtlint.value import Choice, Setting, Unknown, Value, written
@@ -76,14 +76,17 @@ def _winner(claims: Sequence[_Stated]) -> Setting:
 
 
 def _possible(name: str, value: Setting) -> Setting:
-    """A number below what the setting can have is none to plan with: `$((8 / 16))` is 0 micro batches."""
-    term = vocabulary().get(name)
-    least = term.minimum if term is not None else None
-    found = value.value if isinstance(value, Value) else None
-    if least is None or not isinstance(found, (int, float)) or found >= least:
+    """A number that the setting cannot have (a micro batch of 0) tells nothing: what follows from it is not known."""
+    if isinstance(value, Choice):
+        return Choice(tuple(option._replace(value=_in_range(name, option.value)) for option in value.options))
+    return _in_range(name, value)
+
+
+def _in_range(name: str, value: Value | Unknown) -> Value | Unknown:
+    if isinstance(value, Unknown):
         return value
-    assert isinstance(value, Value)
-    return Unknown(f"it is {found:g}, and at least {least:g} is possible", f"--set {name}=...", value.origin)
+    reason = beyond(term(name), value.value)
+    return Unknown(reason, f"--set {name}=...", value.origin) if reason else value
 
 
 def _best(claims: Sequence[_Stated]) -> _Stated:
