@@ -61,6 +61,18 @@ class TestDerived:
     def test_megatron_gated_width_is_eight_thirds_rounded_down_to_64(self):
         assert plan(model__gated_mlp=True).value("model.ffn") == 10880
 
+    def test_deepspeed_counts_every_rank_of_its_tensor_parallelism_into_the_batch(self):
+        known = Plan.of(
+            {
+                "framework": "deepspeed",
+                "parallel.world_size": 8,
+                "parallel.tensor": 2,
+                "batch.micro": 4,
+                "batch.accumulation": 2,
+            }
+        )
+        assert (known.value("parallel.data"), known.value("batch.global")) == (4, 4 * 2 * 8)
+
     def test_without_a_global_batch_it_is_micro_times_accumulation_times_data(self):
         known = Plan.of({"framework": "deepspeed", "parallel.data": 8, "batch.micro": 4, "batch.accumulation": 2})
         assert known.value("batch.global") == 64

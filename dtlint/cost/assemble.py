@@ -34,7 +34,7 @@ def assemble(values: Values, known: Values) -> Job:
         _shape(values),
         layout,
         _sharding(values, layout, style),
-        _batch(values, layout),
+        _batch(values, layout, framework),
         precision_of(values, style),
         _schedule(values, layout),
         _machine(values, known, layout),
@@ -191,14 +191,15 @@ def _sharding(values: Values, layout: Layout, style: str) -> Sharding:
     )
 
 
-def _batch(values: Values, layout: Layout) -> Batch:
+def _batch(values: Values, layout: Layout, framework: str) -> Batch:
     micro = _count(values, "batch.micro", 1)
+    ranks = layout.data * (layout.tensor if framework == "deepspeed" else 1)
     count = values.get("schedule.microbatches") or values.get("batch.accumulation")
     total = values.get("batch.global")
     if isinstance(total, int) and (
-        not isinstance(count, int) or ("batch.micro" in values and count * micro * layout.data != total)
+        not isinstance(count, int) or ("batch.micro" in values and count * micro * ranks != total)
     ):
-        count = max(1, round(total / (micro * layout.data)))
+        count = max(1, round(total / (micro * ranks)))
     return Batch(micro, count if isinstance(count, int) and count > 0 else 1)
 
 

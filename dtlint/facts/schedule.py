@@ -11,6 +11,7 @@ from dtlint.cost.step import mean_seconds, stage_work
 from dtlint.facts.registry import SIZING, TIMING, FactValue, fact, missing, narrow, register
 from dtlint.interval import hull
 from dtlint.plan import Infeasible, Plan
+from dtlint.plan.derive import counted_ranks
 from dtlint.value import Unknown
 
 
@@ -32,6 +33,13 @@ def _waiting(job: Job) -> float:
     rate = rates(job.machine, job.precision.compute, job.style == "megatron")
     worked = [(stage, stage_work(job, stage, rate)) for stage in stages(job)]
     return 1 - mean_seconds(job, worked) / max(work.seconds for _, work in worked)
+
+
+@register("batch.ranks", "number", "ranks", ("parallel.data", "parallel.tensor"), "deepspeed-batch")
+def batch_ranks(plan: Plan) -> FactValue:
+    """Ranks whose micro-batches the framework counts into the global batch."""
+    found = counted_ranks(plan)
+    return found if found is not None else missing(plan, "parallel.data")
 
 
 @register("memory.overflows_with_1f1b", "flag", "", SIZING, "megatron-sc21")

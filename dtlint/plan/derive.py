@@ -328,34 +328,44 @@ def _parameters_stay_whole(plan: Plan) -> bool:
 # Batch
 
 
+def counted_ranks(plan: Plan) -> int | None:
+    """Ranks whose micro-batches make up the global batch; None if unknown.
+
+    That is one of each replica; DeepSpeed counts every rank of its automatic tensor parallelism, though they compute
+    the same samples (runtime/config.py, DeepSpeedConfig without an mpu).
+    """
+    data, tensor = plan.integer("parallel.data"), plan.integer("parallel.tensor") or 1
+    return data if data is None or plan.word("framework") != "deepspeed" else data * tensor
+
+
 @_rule("batch.accumulation")
 def _accumulation(plan: Plan) -> Value | Unknown | None:
-    total, micro, data = plan.stated("batch.global"), plan.integer("batch.micro"), plan.integer("parallel.data")
+    total, micro, ranks = plan.stated("batch.global"), plan.integer("batch.micro"), counted_ranks(plan)
     if total is None or not isinstance(total.value, int):
         return None
-    if micro is None or data is None:
+    if micro is None or ranks is None:
         return Unknown("the micro batch or the data-parallel size is unknown", "--set batch.micro=N")
-    local = micro * data
+    local = micro * ranks
     if total.value % local:
-        return Unknown(f"a global batch of {total.value} is no multiple of micro batch {micro} x DP {data}")
+        return Unknown(f"a global batch of {total.value} is no multiple of micro batch {micro} x DP {ranks}")
     return derived(total.value // local, "batch.global", "batch.micro", "parallel.data")
 
 
 @_rule("batch.global")
 def _global(plan: Plan) -> Value | None:
-    micro, count, data = plan.integer("batch.micro"), plan.integer("batch.accumulation"), plan.integer("parallel.data")
-    if micro is None or count is None or data is None:
+    micro, count, ranks = plan.integer("batch.micro"), plan.integer("batch.accumulation"), counted_ranks(plan)
+    if micro is None or count is None or ranks is None:
         return None
-    return derived(micro * count * data, "batch.micro", "batch.accumulation", "parallel.data")
+    return derived(micro * count * ranks, "batch.micro", "batch.accumulation", "parallel.data")
 
 
 @_rule("batch.micro")
 def _micro(plan: Plan) -> Value | None:
-    total, data = plan.stated("batch.global"), plan.integer("parallel.data")
+    total, ranks = plan.stated("batch.global"), counted_ranks(plan)
     count = _stated_integer(plan, "batch.accumulation") or 1
-    if total is None or not isinstance(total.value, int) or data is None or total.value % (data * count):
+    if total is None or not isinstance(total.value, int) or ranks is None or total.value % (ranks * count):
         return None
-    return derived(total.value // (data * count), "batch.global", "batch.accumulation", "parallel.data")
+    return derived(total.value // (ranks * count), "batch.global", "batch.accumulation", "parallel.data")
 
 
 @_rule("schedule.microbatches")
