@@ -26,6 +26,7 @@ BUILDERS: Mapping[str, str] = {
     "framework-defaults": "dtlint.catalog.build:framework_defaults",
     "deepspeed-keys": "dtlint.catalog.build:deepspeed_keys",
     "shipped-configs": "dtlint.catalog.build:shipped_configs",
+    "deepspeed-refusals": "dtlint.catalog.build:deepspeed_refusals",
     "vocabulary": "dtlint.plan.vocabulary:read_file",
     "precedence": "dtlint.runs.settle:read_table",
     "rules": "dtlint.rulebook.load:build",

@@ -55,7 +55,7 @@ def test_config_of_a_zero_3_run() -> None:
         "communication.bucket_bytes": 1_000_000_000,
     }
     assert (reading.layer, reading.framework, reading.open) == ("deepspeed-json", "deepspeed", "")
-    assert set(reading.collections) == {"config.keys"}
+    assert set(reading.collections) == {"config.keys", "config.newer"}
 
 
 def test_claim_points_at_the_value() -> None:
@@ -223,18 +223,40 @@ def test_removed_key_tells_its_last_release_and_what_to_write_instead() -> None:
     ("text", "expected", "effect"),
     [
         ('{"train_batch_size": "32"}', "a whole number above 0 without quotes", "refused"),
-        ('{"train_batch_size": 3.2e1}', "a whole number, written without a point or exponent", "refused"),
+        ('{"train_batch_size": 3.2e1}', "a whole number, written without a point or exponent", "fragile"),
         ('{"gradient_accumulation_steps": 0}', "a whole number above 0", "refused"),
         ('{"gradient_clipping": "1.0"}', "a number without quotes", "refused"),
         ('{"zero_optimization": {"stage": 4}}', "a stage from 0 to 3", "refused"),
         ('{"zero_optimization": {"reduce_bucket_size": "5e8"}}', "a whole number above 0", "refused"),
         ('{"zero_optimization": {"reduce_bucket_size": 0}}', "a whole number above 0", "refused"),
         ('{"zero_optimization": {"overlap_comm": "maybe"}}', "true or false", "refused"),
+        ('{"zero_optimization": {"overlap_comm": [1]}}', "true or false", "refused"),
+        ('{"zero_optimization": {"reduce_bucket_size": null}}', "a whole number above 0", "refused"),
+        ('{"zero_optimization": {"reduce_bucket_size": true}}', "a whole number above 0", "misread"),
+        ('{"zero_optimization": {"sub_group_size": -1}}', "a whole number of at least 0", "refused"),
+        ('{"zero_optimization": {"zenflow": {"topk_ratio": 1.0}}}', "a number above 0 and below 1", "refused"),
         ('{"zero_optimization": {"offload_optimizer": {"device": "gpu"}}}', "one of none, cpu, nvme", "refused"),
+        ('{"zero_optimization": {"offload_optimizer": {"device": "CPU"}}}', "one of none, cpu, nvme", "refused"),
+        ('{"zero_optimization": {"offload_optimizer": {"device": "nvme", "nvme_path": 5}}}', "a text", "refused"),
+        ('{"fp16": {"loss_scale": true}}', "a number of at least 0", "refused"),
+        ('{"fp16": null}', "an object", "refused"),
+        ('{"wall_clock_breakdown": "false"}', "true or false", "refused"),
+        ('{"checkpoint": {"tag_validation": "never"}}', "one of warn, ignore, fail", "refused"),
+        ('{"compile": {"passes": ["z2"]}}', "a list of z1, z3, autosp, autotp", "refused"),
+        ('{"comms_logger": {"prof_ops": "all_reduce"}}', "a list", "refused"),
+        ('{"data_types": {"keep_in_fp32_modules": ["norm", 1]}}', "a list of texts", "refused"),
+        ('{"expert_parallel": {"load_balance_coeff": 0.1}}', "no value in a file", "refused"),
+        ('{"bf16": {"enabled": 1}, "fp16": {"enabled": "true"}}', "one of fp16 and bf16", "refused"),
+        ('{"bfloat16": {"enabled": true}, "fp16": {"enabled": true}}', "one of fp16 and bf16", "refused"),
+        (
+            '{"tensor_parallel": {"kernel_inject": false, "replace_with_kernel_inject": false}}',
+            "one of the names of tensor_parallel.kernel_inject",
+            "refused",
+        ),
         ('{"zero_optimization": 2}', "an object", "refused"),
         ('{"communication_data_type": "float16"}', "one of fp16, bf16, fp32", "refused"),
         (
-            '{"wall_clock_breakdown": "false"}',
+            '{"memory_breakdown": "false"}',
             "true or false without quotes (a text is true whatever it says)",
             "misread",
         ),
@@ -260,11 +282,93 @@ def test_value_that_deepspeed_does_not_take(text: str, expected: str, effect: st
     [
         '{"train_batch_size": 32, "zero_optimization": {"stage": "2", "reduce_bucket_size": 5e8, "overlap_comm": "y"}}',
         '{"train_batch_size": SIZE, "gradient_clipping": "auto", "zero_optimization": {"offload_optimizer": {}}}',
-        '{"communication_data_type": "FP32", "steps_per_print": null, "fp16": {"min_loss_scale": 0.5}}',
+        '{"bf16": null, "aio": null, "zero_optimization": {"overlap_comm": null, "zenflow": null}}',
+        '{"bf16": {"enabled": false}, "bfloat16": {"enabled": true}, "fp16": {"enabled": true}}',
+        '{"zero_optimization": {"stage": "2.0", "overlap_comm": 1.0, "reduce_bucket_size": " 1000 "}}',
+        '{"zero_optimization": {"leaf_module": {"classes": "Block"}}, "checkpoint": {"tag_validation": "FAIL"}}',
+        '{"tensor_parallel": {"tensor_parallel": {"tp_size": 2}}, "data_types": {"grad_accum_dtype": "float32"}}',
+        '{"communication_data_type": "FP32", "steps_per_print": null, "fp16": {"min_loss_scale": 2}}',
     ],
 )
 def test_value_that_deepspeed_takes(text: str) -> None:
     assert "config.invalid" not in config(text).collections
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "expected"),
+    [
+        (
+            '{"gradient_allreduce_op": "SUM", "zero_optimization": {"stage": 3}}',
+            "gradient_allreduce_op",
+            "mean at ZeRO stage 3",
+        ),
+        (
+            '{"bf16": {"bf16_optimizer_states": true}, "zero_optimization": {"stage": 1}}',
+            "bf16_optimizer_states",
+            "false without bf16_master_weights_and_grads",
+        ),
+        ('{"zero_optimization": {"compute_grad_norm": false}}', "compute_grad_norm", "true at ZeRO stages 0 and 3"),
+        (
+            '{"zero_optimization": {"stage": 2, "offload_optimizer": {"ratio": 0.5}}}',
+            "ratio",
+            "1 below ZeRO stage 3 (a part of the states is offloaded at stage 3 only)",
+        ),
+        (
+            '{"fp16": {"enabled": true, "loss_scale_window": 0}}',
+            "loss_scale_window",
+            "a whole number above 0 with the dynamic loss scale (loss_scale 0)",
+        ),
+        (
+            '{"prescale_gradients": true, "zero_optimization": {"stage": 2}}',
+            "prescale_gradients",
+            "false at ZeRO stages 2 and 3 with reduce_scatter",
+        ),
+    ],
+)
+def test_settings_that_deepspeed_refuses_together(text: str, key: str, expected: str) -> None:
+    assert members(config(text), "config.invalid", "key", "expected", "effect") == [(key, expected, "refused")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"gradient_allreduce_op": "sum", "zero_optimization": {"stage": 2}}',
+        '{"gradient_allreduce_op": "sum", "zero_optimization": {"stage": STAGE}}',
+        '{"bf16": {"bf16_optimizer_states": true, \ue000}, "zero_optimization": {"stage": 1}}',
+        '{"fp16": {"enabled": true, "loss_scale": 128, "loss_scale_window": 0}}',
+        '{"fp16": {"fp16_master_weights_and_grads": true}, "zero_optimization": true}',
+        '{"prescale_gradients": true, "zero_optimization": {"stage": 2, "reduce_scatter": false}}',
+    ],
+)
+def test_settings_that_go_together(text: str) -> None:
+    assert "config.invalid" not in config(text).collections
+
+
+def test_comments_are_keys_like_others_in_sections_that_deepspeed_checks() -> None:
+    reading = config('{"_note": "a", "//": "b", "zero_optimization": {"_note": "c", "//": "d"}}')
+    assert members(reading, "config.unknown", "section", "key", "effect") == [
+        ("zero_optimization", "_note", "refused"),
+        ("zero_optimization", "//", "refused"),
+    ]
+
+
+def test_section_under_its_other_name_has_the_same_keys() -> None:
+    assert claims(config('{"bfloat16": {"enabled": true}}'))["precision.compute"] == "bf16"
+    unknown = members(config('{"bfloat16": {"enabled": true, "loss_scale": 0}}'), "config.unknown", "section", "key")
+    assert unknown == [("bf16", "loss_scale")]
+
+
+@pytest.mark.parametrize(
+    ("text", "absent"),
+    [
+        ('{"gradient_accumulation_steps": 4, "train_batch_size": null}', True),
+        ('{"train_batch_size": "auto"}', False),
+        ('{"train_micro_batch_size_per_gpu": SIZE}', False),
+        ('{"zero_optimization": {}, \ue000}', False),
+    ],
+)
+def test_config_without_a_batch(text: str, absent: bool) -> None:
+    assert ("config.absent" in config(text).collections) is absent
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,11 @@ def shipped_configs() -> object:
     return [[row[field] for field in frameworks.ShippedConfig._fields] for row in _rows(frameworks.SHIPPED_FILES[0])]
 
 
+def deepspeed_refusals() -> object:
+    """The rows of deepspeed_refusals.yaml."""
+    return _yaml(frameworks.REFUSAL_FILES[0])
+
+
 def _gpu(row: Row, memory_gib: float) -> list[object]:
     return [
         row["name"],

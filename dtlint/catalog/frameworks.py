@@ -1,5 +1,5 @@
-"""What frameworks and front ends do when a setting is not written, by version; and the keys that DeepSpeed's config
-has.
+"""What frameworks and front ends do when a setting is not written, by version; the keys that DeepSpeed's config has,
+and which it refuses together.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ DATA = Path(__file__).parent / "data"
 DEFAULTS_FILES = (DATA / "frameworks.yaml",)
 DEEPSPEED_FILES = (DATA / "deepspeed_keys.csv",)
 SHIPPED_FILES = (DATA / "shipped_configs.csv",)
+REFUSAL_FILES = (DATA / "deepspeed_refusals.yaml",)
 
 
 class Default(NamedTuple):
@@ -80,6 +81,19 @@ def shipped_config(path: str) -> ShippedConfig | None:
     return next((found[end] for end in ends if end in found), None)
 
 
+class Refusal(NamedTuple):
+    """Keys of DeepSpeed's config that it refuses together.
+
+    It holds where every key in `when` has one of the values given there, by their dotted paths, and every key in
+    `below` a number below the one given; `key` is the one to change, `expected` what it takes beside the others.
+    """
+
+    key: str
+    expected: str
+    when: Mapping[str, tuple[Plain, ...]]
+    below: Mapping[str, float]
+
+
 def defaults(framework: str, setting: str) -> tuple[Default, ...]:
     """The defaults that a framework or front end has for a setting, of every version, in the order in which to try
     them (the newest first); () where it has none.
@@ -119,6 +133,18 @@ def deepspeed_keys() -> tuple[DeepSpeedKey, ...]:
 def _shipped_configs() -> dict[str, ShippedConfig]:
     rows = cast("list[list[str]]", load("shipped-configs", SHIPPED_FILES))
     return {row[0]: ShippedConfig._make(row) for row in rows}
+
+
+@cache
+def deepspeed_refusals() -> tuple[Refusal, ...]:
+    """What DeepSpeed's config takes alone but not together."""
+    rows = cast("list[Row]", load("deepspeed-refusals", REFUSAL_FILES))
+    return tuple(_refusal(row) for row in rows)
+
+
+def _refusal(row: Row) -> Refusal:
+    when = {path: _several(values) for path, values in cast("Row", row["when"]).items()}
+    return Refusal(str(row["key"]), str(row["expected"]), when, cast("dict[str, float]", row.get("below", {})))
 
 
 Row = dict[str, object]

@@ -62,6 +62,12 @@ def trainer_devices(plan: Plan) -> FactValue:
     return plan.integer("cluster.gpus_per_node") or missing(plan, "cluster.gpus_per_node")
 
 
+@register("config.as_written", "flag", "", (), "deepspeed-config")
+def as_written(plan: Plan) -> FactValue:
+    """Whether the program hands its DeepSpeed config to deepspeed.initialize as the files have it."""
+    return bool(plan.collection("config.initialize")) and not plan.open
+
+
 @register("launch.visible_gpus", "number", "GPUs", ("communication.env",), "CUDA programming guide")
 def visible_gpus(plan: Plan) -> FactValue:
     """GPUs that CUDA_VISIBLE_DEVICES leaves to the processes of one machine."""

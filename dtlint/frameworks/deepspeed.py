@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dtlint.frameworks import AUTO, Claim, Reading
 from dtlint.frameworks.deepspeed_keys import collections, inert, stage_of
 from dtlint.frameworks.deepspeed_spelling import spell
-from dtlint.frameworks.deepspeed_values import flag, known, number, whole_number, word
+from dtlint.frameworks.deepspeed_values import flag, format_name, known, number, whole_number, word
 from dtlint.languages.json_tree import Document, Node, member, setting
 from dtlint.languages.traced import unknown_at
 from dtlint.source import Span
@@ -103,13 +103,14 @@ def _precision(root: Node) -> Iterator[Claim]:
         yield compute
     yield from _format_claim(root, "precision.master", "fp16.fp16_master_weights_and_grads", "fp16")
     yield from _format_claim(root, "precision.master", f"{_bf16(root)}.bf16_master_weights_and_grads", "bf16")
-    yield from _claim(root, "precision.gradients", "data_types.grad_accum_dtype", word)
+    yield from _claim(root, "precision.gradients", "data_types.grad_accum_dtype", format_name)
     yield from _claim(root, "precision.reduce", "communication_data_type", word)
 
 
 def _bf16(root: Node) -> str:
-    """How the file spells the section."""
-    return "bf16" if member(root, "bf16") is not None else "bfloat16"
+    """How the file spells the section; bf16 is the one that counts."""
+    node = member(root, "bf16")
+    return "bf16" if node is not None and node.kind != "null" else "bfloat16"
 
 
 def _format_claim(root: Node, setting_name: str, path: str, name: str) -> Iterator[Claim]:

@@ -10,7 +10,8 @@ from dtlint.catalog import DeepSpeedKey, deepspeed_keys
 from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.deepspeed_inert import weighed
-from dtlint.frameworks.deepspeed_types import defect
+from dtlint.frameworks.deepspeed_refusals import Written, refused_together
+from dtlint.frameworks.deepspeed_types import defect, is_checked
 from dtlint.frameworks.deepspeed_values import is_auto, whole_number
 from dtlint.languages.json_tree import Entry, Node, member, setting
 from dtlint.record import NamedTuple
@@ -49,7 +50,9 @@ def collections(root: Node) -> Mapping[str, tuple[Member, ...]]:
     config.removed: `first` and `last` release that has it, `instead`, `effect`;
     config.inert: `reason`, `matters` and `others` (deepspeed_inert.py);
     config.invalid: `expected`, `effect` (refused, misread);
-    config.auto: `filled` (whether a front end fills it), `default` (what DeepSpeed takes alone, "" if it refuses).
+    config.auto: `filled` (whether a front end fills it), `default` (what DeepSpeed takes alone, "" if it refuses);
+    config.newer: `first` release that has it, `effect` in earlier ones (refused, ignored);
+    config.absent: the config itself, where it lacks a key that DeepSpeed cannot do without.
     """
     keys = list(_walk(root, "", 0))
     found = {
@@ -58,8 +61,10 @@ def collections(root: Node) -> Mapping[str, tuple[Member, ...]]:
         "config.removed": [_removed(key) for key in keys if key.known is not None and key.known.last],
         "config.inert": weighed(list(_inert(root, keys))),
         "launch.debugging": list(_debugging(keys)),
-        "config.invalid": [*_invalid(keys), *_both_formats(root), *_twice_named(keys)],
+        "config.invalid": [*_invalid(keys), *refused_together(_written(root, keys)), *_twice_named(keys)],
         "config.auto": [_auto(key) for key in keys if _wants_filler(key)],
+        "config.newer": [_newer(key) for key in keys if key.known is not None and key.known.first],
+        "config.absent": list(_without_batch(root)),
     }
     return {name: tuple(members) for name, members in found.items() if members}
 
@@ -109,15 +114,26 @@ def _walk(node: Node, section: str, depth: int) -> Iterator[Placed]:
     for entry in node.entries:
         row = _row(section, entry.key)
         yield Placed(section, entry, row)
-        if row is None or entry.node.kind != "object" or depth >= MAX_DEPTH:
+        if row is None or entry.node.kind != "object" or depth >= MAX_DEPTH or _is_overruled(node, row):
             continue
-        path = f"{section}.{row.name}" if section else row.name
+        path = f"{section}.{_section_name(row)}" if section else _section_name(row)
         inside = (
             _walk_free(entry.node, path, depth + 1)
             if row.type == "free section"
             else _walk(entry.node, path, depth + 1)
         )
         yield from inside
+
+
+def _section_name(row: DeepSpeedKey) -> str:
+    """The name under which the table has the keys of a section: that of another spelling (bfloat16) is the first."""
+    return row.instead if row.instead and not row.last else row.name
+
+
+def _is_overruled(node: Node, row: DeepSpeedKey) -> bool:
+    """Whether DeepSpeed does not look into a section, because it stands there under its other name too."""
+    other = member(node, _section_name(row))
+    return _section_name(row) != row.name and other is not None and other.kind != "null"
 
 
 def _walk_free(node: Node, section: str, depth: int) -> Iterator[Placed]:
@@ -137,8 +153,10 @@ def _listed(key: Placed) -> Member:
 
 
 def _is_unknown(key: Placed) -> bool:
-    """Not in the table, and no comment (a key that starts like one)."""
-    return key.known is None and not key.free and not key.entry.key.startswith(("_", "/", "#", "$", "\ue000"))
+    """Not in the table, and no comment (a key that starts like one) where DeepSpeed lets comments be."""
+    if key.known is not None or key.free or key.entry.key.startswith(("$", "\ue000")):
+        return False
+    return _is_strict(key.section) or not key.entry.key.startswith(("_", "/", "#"))
 
 
 def _misplaced(key: Placed) -> str:
@@ -221,6 +239,22 @@ def _removed(key: Placed) -> Member:
     return _member(key, {}, first=row.first, last=row.last, instead=row.instead, effect=effect)
 
 
+def _newer(key: Placed) -> Member:
+    row = key.known
+    assert row is not None
+    return _member(key, {}, first=row.first, effect="refused" if _is_strict(key.section) else "ignored")
+
+
+_BATCH_KEYS = ("train_batch_size", "train_micro_batch_size_per_gpu")
+
+
+def _without_batch(root: Node) -> Iterator[Member]:
+    """The config, if neither its global nor its micro batch is written and none can be hidden."""
+    written = [node for key in _BATCH_KEYS if (node := member(root, key)) is not None and node.kind != "null"]
+    if not written and root.hidden is None:
+        yield Member(root.span, texts(root.span, key=" or ".join(_BATCH_KEYS), section=""))
+
+
 def _inert(root: Node, keys: list[Placed]) -> Iterator[Member]:
     """Keys without effect; of a section that has none, the section alone."""
     dead: list[str] = []
@@ -282,20 +316,20 @@ def _invalid(keys: list[Placed]) -> Iterator[Member]:
             yield _member(key, {"value": setting(key.entry.node)}, expected=found.expected, effect=found.effect)
 
 
-def _both_formats(root: Node) -> Iterator[Member]:
-    """fp16 and bf16 exclude each other."""
-    enabled = [member(root, section, "enabled") for section in ("fp16", "bf16", "bfloat16")]
-    on = [node for node in enabled if node is not None and node.value is True]
-    if len(on) > 1:
-        fields = texts(on[1].span, key="enabled", section="bf16", expected="one of fp16 and bf16", effect="refused")
-        yield Member(on[1].span, {**fields, "value": setting(on[1])}, ((on[0].span, "fp16 is on here"),))
+def _written(root: Node, keys: list[Placed]) -> Written:
+    """What the file says, for the table of what is refused together; `"zero_optimization": true` means stage 1."""
+    nodes = {key.path: key.entry.node for key in keys}
+    section = nodes.get("zero_optimization")
+    if section is not None and section.kind == "bool":
+        nodes["zero_optimization.stage"] = section
+    return Written(nodes, _table(), any(node.hidden is not None for node in (root, *nodes.values())))
 
 
 def _twice_named(keys: list[Placed]) -> Iterator[Member]:
     """A key under its old and its new name, or with and without its prefix."""
     first: dict[str, Span] = {}
     for key in keys:
-        if key.known is None or not key.section.startswith("zero_optimization"):
+        if key.known is None or not is_checked(key.section):
             continue
         name = f"{key.section}.{key.known.instead or key.known.name}"
         other = first.setdefault(name, key.entry.place)
@@ -315,7 +349,12 @@ _REFUSED_AUTO = frozenset(
 
 
 def _auto(key: Placed) -> Member:
-    refused = key.free or key.path in _REFUSED_AUTO
+    refused = key.free or key.path in _REFUSED_AUTO or _is_whole_section(key)
     default = "" if refused or key.known is None else key.known.default
     filled = "yes" if key.free or (key.known is not None and key.known.auto == "yes") else "no"
     return _member(key, {}, path=key.path, filled=filled, default=default)
+
+
+def _is_whole_section(key: Placed) -> bool:
+    """Whether the word stands for a section of the top level, where DeepSpeed does not drop it."""
+    return key.section == "" and key.known is not None and key.known.type.endswith("section")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dtlint.frameworks import NamedFile, Reading
+from dtlint.frameworks import Member, NamedFile, Reading
 from dtlint.frameworks.deepspeed import read_config
 from dtlint.frameworks.deepspeed_dicts import written_dict
 from dtlint.frameworks.deepspeed_spelling import key_of, value_of
@@ -36,7 +36,8 @@ _TRAINER_ARGUMENTS = {
 def read(program: Program) -> Reading:
     """What the config in a program's code says; a Reading without framework if the program does not call DeepSpeed.
 
-    A config that is a file's name is listed among the files. One that is built in a way that is not followed leaves
+    A config that is a file's name is listed among the files; `config.initialize` holds the call of
+    deepspeed.initialize. One that is built in a way that is not followed leaves
     the reading open.
     """
     for call in _live(program, _TRAINER_ARGUMENTS):
@@ -45,7 +46,9 @@ def read(program: Program) -> Reading:
             return _of_config(call, found)._replace(frontend=_TRAINER_ARGUMENTS[call.name])
     for call in _live(program, _INITIALIZE):
         found = next((given for name in _CONFIG if (given := passed(call, name, _position(name)))), ())
-        return _of_config(call, found) if found else Reading(LAYER, call.head, framework="deepspeed", open=call.open)
+        told = _of_config(call, found) if found else Reading(LAYER, call.head, framework="deepspeed", open=call.open)
+        initialize = {"config.initialize": (Member(call.head, {}),)}
+        return told._replace(collections={**told.collections, **initialize})
     return Reading(LAYER)
 
 
