@@ -344,6 +344,19 @@ def test_settings_that_go_together(text: str) -> None:
     assert "config.invalid" not in config(text).collections
 
 
+@pytest.mark.parametrize(
+    ("section", "found"),
+    [
+        ('{"enabled": true}', [("comms_logger.enabled", "blocks")]),
+        ('{"enabled": false}', [("comms_logger", "blocks")]),
+        ("{}", [("comms_logger", "blocks")]),
+    ],
+)
+def test_section_of_the_communication_logger_turns_it_on(section: str, found: list[tuple[str, str]]) -> None:
+    reading = config(f'{{"comms_logger": {section}}}')
+    assert members(reading, "launch.debugging", "name", "effect") == found
+
+
 def test_comments_are_keys_like_others_in_sections_that_deepspeed_checks() -> None:
     reading = config('{"_note": "a", "//": "b", "zero_optimization": {"_note": "c", "//": "d"}}')
     assert members(reading, "config.unknown", "section", "key", "effect") == [

@@ -286,6 +286,18 @@ def _debugging(keys: list[Placed]) -> Iterator[Member]:
         effect, reason = _DEBUGGING.get(key.path, ("", ""))
         if effect and key.entry.node.value is True:
             yield _member(key, {}, name=key.path, value="true", effect=effect, reason=reason)
+        elif key.path == "comms_logger" and _is_left_off(key.entry.node):
+            effect, reason = _DEBUGGING["comms_logger.enabled"]
+            yield _member(key, {}, name=key.path, value="present", effect=effect, reason=f"{reason}; {_BY_PRESENCE}")
+
+
+_BY_PRESENCE = "the section alone turns it on, whatever enabled says"
+"""comm/config.py and utils/comms_logging.py: the logger is on where the config has its section."""
+
+
+def _is_left_off(section: Node) -> bool:
+    node = member(section, "enabled")
+    return section.kind == "object" and (node is None or node.value is not True)
 
 
 def _is_off(node: Node) -> bool:

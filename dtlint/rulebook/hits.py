@@ -19,7 +19,9 @@ from dtlint.source import Span
 from dtlint.value import Plain, Unknown, default
 
 PROBLEMS = "input.problems"
-"""The collection of what is wrong with files as such: `message`, `fatal`, `loader`."""
+"""The collection of what is wrong with files as such: `message`, `fatal`, `loader`, and the `frontend` that reads the
+file ("" where no run tells, or several differ).
+"""
 
 
 class Hit(NamedTuple):
@@ -63,7 +65,7 @@ def on_tree(runs: RunSet, tree: Plan, rules: Sequence[ReadyRule]) -> Iterator[Hi
 
 def tree_of(runs: RunSet) -> Plan:
     """What rules about the tree can look at, but for the ignores, which are judged last."""
-    return Plan({}, {PROBLEMS: tuple(map(_problem, runs.problems))})
+    return Plan({}, {PROBLEMS: tuple(_problem(problem, _frontend(problem, runs)) for problem in runs.problems)})
 
 
 def by_cause(hits: Iterable[Hit]) -> Iterable[list[Hit]]:
@@ -103,10 +105,16 @@ def _members(rule: Rule, plan: Plan) -> tuple[Member | None, ...]:
     return cast("tuple[Member, ...]", plan.collection(rule.each.collection)) if rule.each else (None,)
 
 
-def _problem(problem: FileProblem) -> Member:
+def _problem(problem: FileProblem, frontend: str) -> Member:
     fields: dict[str, Plain] = {"message": problem.message, "fatal": problem.fatal, "loader": problem.loader}
-    values = {name: default(value, "dtlint") for name, value in fields.items()}
+    values = {name: default(value, "dtlint") for name, value in {**fields, "frontend": frontend}.items()}
     return Member(problem.span or nowhere(problem.path), values)
+
+
+def _frontend(problem: FileProblem, runs: RunSet) -> str:
+    """The front end of the runs that read the file."""
+    found = {run.plan.word("frontend") or "" for run in runs.runs if problem.path in run.files}
+    return found.pop() if len(found) == 1 else ""
 
 
 def _fallback(run: Run) -> Span:

@@ -100,8 +100,11 @@ def _reading(document: Document, role: str) -> Reading:
 
 
 def _problems(document: Document) -> tuple[FileProblem, ...]:
-    """What a launcher would refuse; YAML's loader takes the last of repeated keys without a word."""
+    """What a launcher would refuse; YAML's loader takes the last of repeated keys without a word. Of what strict JSON
+    refuses and hjson takes, the first: a strict loader stops there.
+    """
     refused = (MANY,) if _is_yaml(document.source) else ("duplicate",)
+    strict = () if _is_yaml(document.source) else [each for each in document.problems if each.loader == "json"][:1]
     return tuple(
         FileProblem(
             document.source.path,
@@ -111,5 +114,5 @@ def _problems(document: Document) -> tuple[FileProblem, ...]:
             problem.loader,
         )
         for problem in document.problems
-        if problem.fatal or problem.loader in refused
+        if problem.fatal or problem.loader in refused or problem in strict
     )
