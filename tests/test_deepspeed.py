@@ -185,7 +185,7 @@ def test_unknown_keys_and_what_happens_to_them() -> None:
         ("", "zero_optimisation", "ignored", "zero_optimization", ""),
         ("zero_optimization", "overlap_com", "refused", "overlap_comm", ""),
         ("zero_optimization", "aio", "refused", "", "aio"),
-        ("bf16", "loss_scale", "refused", "", "fp16.loss_scale"),
+        ("bf16", "loss_scale", "checked", "", "fp16.loss_scale"),
         ("flops_profiler", "enable", "ignored", "enabled", ""),
     ]
 

@@ -41,11 +41,11 @@ class Default(NamedTuple):
 class DeepSpeedKey(NamedTuple):
     """One key of DeepSpeed's config file.
 
-    `section` is the dotted path of the object that holds it ("" for the top level), `type` what it takes (`strict
-    section since 0.17.1`: an object in which that release and later ones refuse unknown keys), `default` as JSON text,
-    `auto` whether a front end fills "auto" ("yes") or DeepSpeed means something by it ("own"). `setting` is the plan's
-    setting that it writes, if any. `first` and `last` are the releases that have it ("" is open), `instead` the name
-    that replaces it. `reach` says where it works, if not everywhere ("stage 3", "nowhere").
+    `section` is the dotted path of the object that holds it ("" for the top level), `type` what it takes, `default` as
+    JSON text, `auto` whether a front end fills "auto" ("yes") or DeepSpeed means something by it ("own"). `setting` is
+    the plan's setting that it writes, if any. `first` and `last` are the releases that have it ("" is open), `instead`
+    the name that replaces it. `reach` says where it works, if not everywhere ("stage 3", "nowhere"). `checked` is the
+    first release that refuses what it does not know in a strict section, "" if every one does.
     """
 
     section: str
@@ -58,6 +58,7 @@ class DeepSpeedKey(NamedTuple):
     last: str
     instead: str
     reach: str
+    checked: str
 
 
 class ShippedConfig(NamedTuple):

@@ -45,8 +45,8 @@ def collections(root: Node) -> Mapping[str, tuple[Member, ...]]:
 
     Fields: `key` (as written), `section` ("" at the top level), and
     config.keys: `path` (dotted, canonical), `value`;
-    config.unknown: `effect` (refused, ignored), `suggestion`, `belongs` (the section that has a key of this name),
-    `since` (the release that first refuses it, "0" for all); keys of one section that stand in a row are one member;
+    config.unknown: `effect` (refused, ignored; checked: refused from release `since` on), `suggestion`, `belongs` (the
+    section that has a key of this name); keys of one section that stand in a row are one member;
     config.removed: `first` and `last` release that has it, `instead`, `effect`;
     config.inert: `reason`, `matters` and `others` (deepspeed_inert.py);
     config.invalid: `expected`, `effect` (refused, misread);
@@ -165,19 +165,9 @@ def _misplaced(key: Placed) -> str:
 
 
 def _is_strict(section: str) -> bool:
-    """Whether DeepSpeed refuses what it does not know in a section, at least in newer releases."""
-    return _kind(section).startswith("strict section")
-
-
-def _strict_since(section: str) -> str:
-    """The release from which on DeepSpeed refuses what it does not know in a section, "0" if every one does."""
-    return _kind(section).partition(" since ")[2] or "0"
-
-
-def _kind(section: str) -> str:
-    holder, _, name = section.rpartition(".")
-    row = _table().get((holder, name))
-    return "" if row is None else row.type
+    """Whether DeepSpeed refuses what it does not know in a section."""
+    row = _row_of_section(section)
+    return row is not None and row.type == "strict section"
 
 
 def _unknown_keys(keys: list[Placed]) -> Iterator[Member]:
@@ -206,11 +196,18 @@ def _says(found: Member, field: str) -> str:
     return str(value.value) if isinstance(value, Value) else ""
 
 
+def _row_of_section(section: str) -> DeepSpeedKey | None:
+    holder, _, name = section.rpartition(".")
+    return _table().get((holder, name))
+
+
 def _unknown(key: Placed) -> Member:
-    strict = _is_strict(key.section)
+    row = _row_of_section(key.section)
+    since = row.checked if row is not None else ""
+    effect = ("checked" if since else "refused") if _is_strict(key.section) else "ignored"
     near = _nearest(key.entry.key, key.section)
-    words = {"suggestion": near, "belongs": "" if near else _home(key.entry.key), "since": _strict_since(key.section)}
-    return _member(key, {}, effect="refused" if strict else "ignored", **words)
+    belongs = "" if near else _home(key.entry.key)
+    return _member(key, {}, effect=effect, since=since, suggestion=near, belongs=belongs)
 
 
 _CLOSE = 0.85
