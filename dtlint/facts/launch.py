@@ -64,8 +64,8 @@ def trainer_devices(plan: Plan) -> FactValue:
 
 @register("config.as_written", "flag", "", (), "deepspeed-config")
 def as_written(plan: Plan) -> FactValue:
-    """Whether the program hands its DeepSpeed config to deepspeed.initialize as the files have it."""
-    return bool(plan.collection("config.initialize")) and not plan.open
+    """Whether the program hands its DeepSpeed config to deepspeed.initialize as a file, so that nothing is added."""
+    return bool(plan.collection("config.by_path")) and not plan.open
 
 
 @register("launch.visible_gpus", "number", "GPUs", ("communication.env",), "CUDA programming guide")

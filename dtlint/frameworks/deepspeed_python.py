@@ -36,9 +36,9 @@ _TRAINER_ARGUMENTS = {
 def read(program: Program) -> Reading:
     """What the config in a program's code says; a Reading without framework if the program does not call DeepSpeed.
 
-    A config that is a file's name is listed among the files; `config.initialize` holds the call of
-    deepspeed.initialize. One that is built in a way that is not followed leaves
-    the reading open.
+    A config that is a file's name is listed among the files; `config.by_path` holds a call of deepspeed.initialize that
+    gets its config as a file, by its arguments or by name. One that is built in a way that is not followed leaves the
+    reading open.
     """
     for call in _live(program, _TRAINER_ARGUMENTS):
         found = passed(call, "deepspeed")
@@ -47,8 +47,8 @@ def read(program: Program) -> Reading:
     for call in _live(program, _INITIALIZE):
         found = next((given for name in _CONFIG if (given := passed(call, name, _position(name)))), ())
         told = _of_config(call, found) if found else Reading(LAYER, call.head, framework="deepspeed", open=call.open)
-        initialize = {"config.initialize": (Member(call.head, {}),)}
-        return told._replace(collections={**told.collections, **initialize})
+        by_path = not found or bool(told.files)
+        return told._replace(collections={"config.by_path": (Member(call.head, {}),)}) if by_path else told
     return Reading(LAYER)
 
 
