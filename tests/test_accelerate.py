@@ -285,8 +285,26 @@ class TestKeys:
     @pytest.mark.parametrize(
         ("line", "expected"),
         [
-            ("num_processes: eight", "a whole number without quotes"),
-            ("num_processes: '8'", "a whole number without quotes"),
+            ("num_processes: eight", "a whole number"),
+            ("num_machines: '1'", "a whole number without quotes"),
+            ("num_machines: 2\nnum_processes: '8'", "a whole number without quotes"),
+            ("num_machines: 2\nmachine_rank: first", "a whole number"),
+            ("num_machines: 1.0", "a whole number"),
+            ("main_process_port: '29500'", "a whole number without quotes"),
+            ("compute_environment: local_machine", "one of LOCAL_MACHINE, AMAZON_SAGEMAKER"),
+            ("gpu_ids: 0", "a text of numbers (in quotes)"),
+            (
+                "fsdp_config: {fsdp_state_dict_type: FULL}",
+                "one of FULL_STATE_DICT, LOCAL_STATE_DICT, SHARDED_STATE_DICT",
+            ),
+            (
+                "fsdp_config: {fsdp_activation_checkpointing_offload: true, fsdp_activation_checkpointing: true}",
+                "fsdp_version 2 beside it",
+            ),
+            (
+                "fsdp_config: {fsdp_activation_checkpointing_offload: true, fsdp_version: 2}",
+                "fsdp_activation_checkpointing true beside it",
+            ),
             ("num_processes: 8.5", "a whole number"),
             ("mixed_precision: no", "the word no in quotes (without them YAML reads it as false)"),
             ("mixed_precision: bfloat16", "one of no, fp16, bf16, fp8"),
@@ -296,13 +314,47 @@ class TestKeys:
                 "fsdp_config: {fsdp_auto_wrap_policy: LAYER_WRAP}",
                 "one of TRANSFORMER_BASED_WRAP, SIZE_BASED_WRAP, NO_WRAP",
             ),
-            ("deepspeed_config: {zero_stage: 4}", "a stage from 0 to 3"),
             ("parallelism_config: {parallelism_config_tp_size: 0}", "a whole number above 0"),
         ],
     )
     def test_values_of_the_wrong_kind(self, line: str, expected: str) -> None:
         found = config(f"distributed_type: FSDP\n{line}\n")
         assert members(found, "config.invalid", "expected", "effect") == [(expected, "refused")]
+
+    @pytest.mark.parametrize(
+        ("line", "expected"),
+        [
+            ("zero_stage: 4", "a stage from 0 to 3"),
+            ("zero_stage: auto", "a stage from 0 to 3"),
+            ("gradient_accumulation_steps: 0", "a whole number above 0"),
+            ("offload_optimizer_device: gpu", "one of none, cpu, nvme"),
+        ],
+    )
+    def test_values_of_the_wrong_kind_in_the_section_of_deepspeed(self, line: str, expected: str) -> None:
+        assert members(deepspeed(line), "config.invalid", "expected") == [(expected,)]
+
+    @pytest.mark.parametrize("line", ["num_processes: '8'", "machine_rank: '0'", "gpu_ids: '0'", "num_processes: auto"])
+    def test_texts_that_are_turned_into_numbers(self, line: str) -> None:
+        assert "config.invalid" not in config(f"distributed_type: FSDP\n{line}\n").collections
+
+    def test_the_section_of_another_framework_is_not_read(self) -> None:
+        found = config("distributed_type: MULTI_GPU\nnum_processes: 8\nfsdp_config: {fsdp_auto_wrap_policy: NONE}\n")
+        assert "config.invalid" not in found.collections
+
+    @pytest.mark.parametrize(
+        ("sizes", "expected"),
+        [
+            ({"cp": 2, "sp": 2}, "1 beside a context-parallel size above 1"),
+            ({"dp_replicate": 4, "tp": 2}, "1 where nothing is sharded beside tensor or context parallelism"),
+            ({"tp": 8}, "a size above 1: FSDP has nothing to shard over"),
+        ],
+    )
+    def test_degrees_that_exclude_each_other(self, sizes: dict[str, int], expected: str) -> None:
+        inner = ", ".join(f"parallelism_config_{axis}_size: {size}" for axis, size in sizes.items())
+        found = config(
+            f"distributed_type: FSDP\nnum_processes: 8\nfsdp_config: {{fsdp_version: 2}}\nparallelism_config: {{{inner}}}"
+        )
+        assert members(found, "config.invalid", "expected") == [(expected,)]
 
     @pytest.mark.parametrize(
         "line",
@@ -537,3 +589,55 @@ class TestRuns:
 
     def test_a_yaml_of_another_program_says_nothing(self) -> None:
         assert self.runs({"k8s.yaml": "kind: Job\nspec: {{ broken\n", "b.yaml": "a: 1\n---\nb: 2\n"}) == ()
+
+
+class TestRefusedFlags:
+    @pytest.mark.parametrize(
+        ("flag", "expected"),
+        [
+            ("--num_processes eight", "a whole number"),
+            ("--gradient_clipping auto", "a number"),
+            ("--mixed_precision BF16", "one of no, fp16, bf16, fp8"),
+            ("--fsdp_version 3", "one of 1, 2"),
+            ("--num_processes 1", "2 or more beside --multi_gpu"),
+            ("--use_parallelism_config", "--use_fsdp and --fsdp_version 2 beside it"),
+        ],
+    )
+    def test_values_that_the_parser_does_not_take(self, flag: str, expected: str) -> None:
+        found = launch(f"accelerate launch --multi_gpu {flag} train.py")
+        assert members(found, "config.invalid", "expected") == [(expected,)]
+
+    def test_a_value_that_is_not_known(self) -> None:
+        assert "config.invalid" not in launch("accelerate launch --num_processes $N train.py").collections
+
+    def test_two_ways_to_train(self) -> None:
+        found = launch("accelerate launch --multi_gpu --num_processes 8 --use_fsdp train.py")
+        assert members(found, "config.conflicts", "winner_name", "name", "effect") == [
+            ("--multi_gpu", "--use_fsdp", "exclusive")
+        ]
+
+    def test_a_flag_that_the_version_in_the_file_gives_its_meaning(self) -> None:
+        found = claims(launch("accelerate launch --config_file a.yaml --fsdp_reshard_after_forward false train.py"))
+        assert found["sharding.reshard_after_forward"] is False
+
+
+def test_what_remains_of_the_processes_is_not_started(tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text(
+        "accelerate launch --multi_gpu --num_machines 2 --num_processes 15 --machine_rank $R --main_process_ip $H train.py"
+    )
+    (run,) = read_runs([script], options_of()).runs
+    assert (run.plan.value("launch.processes_per_node"), run.plan.value("parallel.world_size")) == (7, 14)
+
+
+def test_a_degree_that_cannot_be_leaves_the_plan_unknown(tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text("accelerate launch --use_fsdp --num_processes 8 --parallelism_config_tp_size 0 train.py")
+    (run,) = read_runs([script], options_of()).runs
+    assert isinstance(run.plan.get("parallel.tensor"), Unknown)
+
+
+def test_a_config_that_a_launch_names_is_in_the_focus_whatever_it_holds(tmp_path: Path) -> None:
+    (tmp_path / "acc.yaml").write_text("num_processes: 8\n")
+    (tmp_path / "run.sh").write_text("accelerate launch --config_file acc.yaml train.py\n")
+    assert any(path.endswith("acc.yaml") for path in read_runs([tmp_path], options_of()).focus)

@@ -46,6 +46,19 @@ def rank_in_file(plan: Plan) -> FactValue:
     return found is not None and found.origin.kind == "written" and not plan.collection("launch.same_rank")
 
 
+@register("launch.needs_rank", "flag", "", (), "accelerate-launch")
+def needs_rank(plan: Plan) -> FactValue:
+    """Whether the command line alone has to give the machine's number, as no config file is named that could."""
+    needs = [need.fields["key"] for need in plan.collection("config.needed") if isinstance(need, Member)]
+    return any(isinstance(key, Value) and key.value == "machine_rank" for key in needs)
+
+
+@register("launch.hides_flags", "flag", "", (), "accelerate-launch")
+def hides_flags(plan: Plan) -> FactValue:
+    """Whether words that are not known may hold more flags of the launcher (`$LAUNCH_FLAGS`)."""
+    return bool(plan.collection("launch.hidden"))
+
+
 @register("launch.trainer_devices", "number", "GPUs", ("cluster.gpus_per_node",), "lightning-20391")
 def trainer_devices(plan: Plan) -> FactValue:
     """Devices of a node that Lightning's Trainer expects: what it is passed, else all GPUs of the node."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from dtlint.frameworks import Member
 from dtlint.frameworks.accelerate_fsdp import strategy, version
 from dtlint.frameworks.accelerate_given import Given, Key, member
-from dtlint.frameworks.accelerate_settings import FAMILIES
+from dtlint.frameworks.accelerate_settings import FAMILIES, degree
 from dtlint.frameworks.arguments import texts
-from dtlint.frameworks.deepspeed_values import flag, known
+from dtlint.frameworks.deepspeed_values import flag, is_auto, known, whole_number
 from dtlint.languages.json_tree import setting
 from dtlint.value import Value, written
 
@@ -68,6 +68,81 @@ def of_second_version(every: list[Key], names: Given) -> Iterator[Member]:
         if key.name == "fsdp_state_dict_type" and str(node.value).upper() == "LOCAL_STATE_DICT":
             expected = "SHARDED_STATE_DICT or FULL_STATE_DICT with fsdp_version 2"
             yield member(key, expected=expected, effect="refused")
+
+
+def offloads_recomputed(every: list[Key], names: Given) -> Iterator[Member]:
+    """Moving kept activations to the CPU is for FSDP2 with recomputation."""
+    name = "fsdp_activation_checkpointing_offload"
+    node, recomputes = names.node(name), names.node("fsdp_activation_checkpointing")
+    if names.known("distributed_type") != "FSDP" or node is None or known(flag(node)) is not True:
+        return
+    if recomputes is None or known(flag(recomputes)) is False:
+        yield member(_key(every, name), expected="fsdp_activation_checkpointing true beside it", effect="refused")
+    elif version(names) == 1:
+        yield member(_key(every, name), expected="fsdp_version 2 beside it", effect="refused")
+
+
+def of_several_machines(every: list[Key], names: Given) -> Iterator[Member]:
+    """What is read with several machines only: a count in quotes, or auto, can't be divided; a rank is a number."""
+    machines = names.node("num_machines")
+    several = known(whole_number(machines)) if machines is not None else 1
+    if not isinstance(several, int) or several < 2:
+        return
+    count, rank = names.node("num_processes"), names.node("machine_rank")
+    if count is not None and count.kind == "string" and (is_auto(count) or known(whole_number(count)) is not None):
+        yield member(_key(every, "num_processes"), expected="a whole number without quotes", effect="refused")
+    if rank is not None and rank.kind not in ("bare", "unknown") and known(whole_number(rank)) is None:
+        yield member(_key(every, "machine_rank"), expected="a whole number", effect="refused")
+
+
+def few_devices(every: list[Key], names: Given) -> Iterator[Member]:
+    """Several GPUs of one machine are asked for, and one is named."""
+    node, machines = names.node("gpu_ids"), names.node("num_machines")
+    alone = machines is None or known(whole_number(machines)) in (0, 1)
+    one = node is not None and node.kind == "string" and node.value != "all" and "," not in str(node.value)
+    if one and alone and FAMILIES.get(str(names.known("distributed_type"))) == "ddp":
+        yield member(_key(every, "gpu_ids"), expected="two numbers or more, or all", effect="refused")
+
+
+def clashing_degrees(every: list[Key], names: Given) -> Iterator[Member]:
+    """Degrees of a parallelism config that exclude each other, or that nothing can carry out."""
+    if not any(key.section == "parallelism_config" for key in every):
+        return
+    sizes = {axis: degree(names, axis) for axis in ("dp_replicate", "dp_shard", "tp", "cp", "sp")}
+    if any(size is None or size < 1 for size in sizes.values()):
+        return
+    fault = _fault({axis: size or 1 for axis, size in sizes.items()}, names)
+    if fault is not None:
+        axis, expected = fault
+        written_key = next((key for key in every if key.name == f"parallelism_config_{axis}_size"), None)
+        yield member(written_key or _key(every, "parallelism_config"), expected=expected, effect="refused")
+
+
+def _fault(sizes: Mapping[str, int], names: Given) -> tuple[str, str] | None:
+    """The axis at fault and what it takes (accelerate 1.15.0 parallelism_config.py, __post_init__ and
+    _validate_accelerator)."""
+    several = {axis for axis, size in sizes.items() if size > 1}
+    sharded = names.known("distributed_type") == "FSDP"
+    if {"cp", "sp"} <= several:
+        return "sp", "1 beside a context-parallel size above 1"
+    if several & {"tp", "cp"} and "dp_replicate" in several and "dp_shard" not in several:
+        return "dp_replicate", "1 where nothing is sharded beside tensor or context parallelism"
+    if several and sharded and version(names) == 1:
+        return "dp_shard", "fsdp_version 2 beside it"
+    if several and sharded and version(names) == 2 and not several & {"dp_shard", "cp", "sp"}:
+        return "dp_shard", "a size above 1: FSDP has nothing to shard over"
+    return None
+
+
+def in_charge(section: str, names: Given) -> bool:
+    """Whether a section is read under the distributed_type that is written."""
+    owner = next((kind for kind, name in _SECTION_OF.items() if name == section), None)
+    kind = names.known("distributed_type")
+    return owner is None or not isinstance(kind, str) or kind not in FAMILIES or kind == owner
+
+
+def _key(every: list[Key], name: str) -> Key:
+    return next(key for key in every if key.name == name)
 
 
 def inert(every: list[Key], names: Given) -> Iterator[Member]:

@@ -16,6 +16,8 @@ STRATEGIES = ("FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD", "HYBRID
 
 POLICIES = ("TRANSFORMER_BASED_WRAP", "SIZE_BASED_WRAP", "NO_WRAP")
 PREFETCHES = ("BACKWARD_PRE", "BACKWARD_POST", "NO_PREFETCH")
+STATE_DICTS = ("FULL_STATE_DICT", "LOCAL_STATE_DICT", "SHARDED_STATE_DICT")
+"""Prefetches and state dicts stand for their numbers from 1 too."""
 OLD_PREFETCH = "fsdp_backward_prefetch_policy"
 
 _STAGES = {"FULL_SHARD": 3, "SHARD_GRAD_OP": 2, "NO_SHARD": 0, "HYBRID_SHARD": 3, "HYBRID_SHARD_ZERO2": 2}
@@ -35,8 +37,9 @@ def fsdp(given: Given) -> Iterator[Claim]:
 
 def _fsdp_stage(given: Given, second: bool) -> Iterator[Claim]:
     """FSDP1 takes a strategy; FSDP2 always shards parameters, and is told whether to free them after the forward."""
-    if second:
+    if second or version(given) is None:
         yield from one(given, "fsdp_reshard_after_forward", "sharding.reshard_after_forward", flag)
+    if second:
         return
     node = given.node("fsdp_sharding_strategy")
     if node is None:
@@ -127,9 +130,9 @@ def by_plugin(place: Span) -> Iterator[Claim]:
 
 
 def version(given: Given) -> int | None:
-    """FSDP's version: 1 unless the key says 2, None where it is not known."""
+    """FSDP's version: 1 unless the key says 2, None where it is not known, as a command line's config file tells it."""
     node = given.node("fsdp_version")
     if node is None:
-        return 1
+        return None if "config_file" in given.nodes else 1
     value = known(whole_number(node))
     return value if isinstance(value, int) else None

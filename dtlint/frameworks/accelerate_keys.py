@@ -5,10 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from dtlint.frameworks import Member
-from dtlint.frameworks.accelerate_clashes import beside_file, inert, of_second_version, without_sync
-from dtlint.frameworks.accelerate_fsdp import OLD_PREFETCH, POLICIES, PREFETCHES, STRATEGIES, strategy
+from dtlint.frameworks.accelerate_clashes import (
+    beside_file,
+    clashing_degrees,
+    few_devices,
+    in_charge,
+    inert,
+    of_second_version,
+    of_several_machines,
+    offloads_recomputed,
+    without_sync,
+)
+from dtlint.frameworks.accelerate_fsdp import OLD_PREFETCH, POLICIES, PREFETCHES, STATE_DICTS, STRATEGIES, strategy
 from dtlint.frameworks.accelerate_given import Given, Key, member
 from dtlint.frameworks.accelerate_settings import FAMILIES
+from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.deepspeed_values import flag, is_auto, known, number, whole_number
 from dtlint.languages.json_tree import Node
 from dtlint.source import Span
@@ -17,11 +28,13 @@ from dtlint.value import Value
 # Fields of ClusterConfig (accelerate 1.15.0 commands/config/config_args.py) and what each takes; the last line are old
 # fields that are converted.
 _TOP = {
-    **dict.fromkeys(("num_processes", "machine_rank", "num_machines", "main_process_port"), "int"),
+    **dict.fromkeys(("num_machines", "main_process_port"), "int"),
+    "num_processes": "auto text int",
+    "machine_rank": "any",
     **dict.fromkeys(("use_cpu", "debug", "same_network", "enable_cpu_affinity"), "flag"),
     **dict.fromkeys(
         (
-            "compute_environment", "gpu_ids", "main_process_ip", "rdzv_backend", "main_training_function",
+            "main_process_ip", "rdzv_backend", "main_training_function",
             "downcast_bf16", "tpu_name", "tpu_zone", "tpu_use_cluster", "tpu_use_sudo", "command_file", "commands",
             "tpu_vm", "tpu_env", "fp16", "dynamo_backend",
         ),
@@ -34,8 +47,10 @@ _TOP = {
         ),
         "section",
     ),
+    "compute_environment": "=LOCAL_MACHINE/AMAZON_SAGEMAKER",
+    "gpu_ids": "ids",
     "mixed_precision": "no/fp16/bf16/fp8",
-    "distributed_type": "NO/MULTI_CPU/XLA/" + "/".join(name for name in FAMILIES if name != "NO"),
+    "distributed_type": "=NO/MULTI_CPU/XLA/" + "/".join(name for name in FAMILIES if name != "NO"),
 }  # fmt: skip
 
 # Options of the sections (accelerate 1.15.0 commands/launch.py).
@@ -43,8 +58,8 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
     "deepspeed_config": {
         "deepspeed_config_file": "any",
         "zero_stage": "stage",
-        "gradient_accumulation_steps": "int",
-        "gradient_clipping": "float",
+        "gradient_accumulation_steps": "auto size",
+        "gradient_clipping": "auto float",
         "offload_optimizer_device": "none/cpu/nvme",
         "offload_param_device": "none/cpu/nvme",
         "zero3_init_flag": "flag",
@@ -63,9 +78,10 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
         "fsdp_sharding_strategy": "strategy",
         "fsdp_reshard_after_forward": "any",
         "fsdp_auto_wrap_policy": "/".join(POLICIES),
-        "fsdp_backward_prefetch": "/".join(PREFETCHES),
-        "fsdp_min_num_params": "int",
-        **dict.fromkeys(("fsdp_transformer_layer_cls_to_wrap", "fsdp_state_dict_type", "fsdp_ignored_modules"), "any"),
+        "fsdp_backward_prefetch": "#" + "/".join(PREFETCHES),
+        "fsdp_min_num_params": "text int",
+        "fsdp_state_dict_type": "#" + "/".join(STATE_DICTS),
+        **dict.fromkeys(("fsdp_transformer_layer_cls_to_wrap", "fsdp_ignored_modules"), "any"),
         **dict.fromkeys(
             (
                 "fsdp_offload_params", "fsdp_forward_prefetch", "fsdp_use_orig_params", "fsdp_sync_module_states",
@@ -134,7 +150,16 @@ def collections(root: Node) -> Mapping[str, tuple[Member, ...]]:
         "config.unknown": [_unknown(key) for key in every if _expected(key) is None and not _is_old(key)],
         "config.removed": [_renamed(key) for key in every if _is_old(key)],
         "config.inert": list(inert(every, names)),
-        "config.invalid": [*_invalid(every), *without_sync(every, names), *of_second_version(every, names)],
+        "config.invalid": [
+            *_invalid(every, names),
+            *without_sync(every, names),
+            *of_second_version(every, names),
+            *offloads_recomputed(every, names),
+            *of_several_machines(every, names),
+            *few_devices(every, names),
+            *clashing_degrees(every, names),
+        ],
+        "config.needed": list(_needed(root, names)),
         "config.conflicts": list(beside_file(every, names)),
     }
     return {name: tuple(members) for name, members in found.items() if members}
@@ -175,37 +200,54 @@ def _unknown(key: Key) -> Member:
 # Types
 
 
-def _invalid(every: list[Key]) -> Iterator[Member]:
+def _invalid(every: list[Key], names: Given) -> Iterator[Member]:
+    """Values that Accelerate does not take; the section of another framework is not read."""
     for key in every:
         expected = defect(_expected(key) or "any", key.entry.node)
-        if expected:
+        if expected and in_charge(key.section or key.name, names):
             yield member(key, expected=expected, effect="refused")
+
+
+def _needed(root: Node, names: Given) -> Iterator[Member]:
+    """What the file has to tell, or the command line where the file does not (`key`)."""
+    if "distributed_type" not in names.nodes and root.hidden is None:
+        yield Member(root.span, texts(root.span, key="distributed_type"))
+    counts = names.known("num_processes") if "num_processes" in names.nodes else -1
+    if counts == -1 and names.known("distributed_type") not in ("NO", False) and root.hidden is None:
+        yield Member(root.span, texts(root.span, key="num_processes"))
+    if names.node("main_process_ip") is None:
+        yield Member(root.span, texts(root.span, key="main_process_ip"))
 
 
 def defect(kind: str, node: Node) -> str:
     """What a key of this kind takes, if the value is something else; "" for a value that it takes, or that is not
     known.
+
+    A kind is any, section, strategy, ids, flag, float, int, size or stage; words apart by `/`, after `=` in this very
+    spelling, after `#` also by their numbers. `auto` before a kind takes the word auto too, `text` quotes.
     """
-    if kind == "any" or node.kind in ("bare", "unknown", "null") or is_auto(node):
+    if kind == "any" or node.kind in ("bare", "unknown", "null"):
         return ""
+    if kind.startswith("auto "):
+        return "" if is_auto(node) else defect(kind.removeprefix("auto "), node)
     if kind == "section":
         return "" if node.kind == "object" else "a mapping of keys"
     if kind == "strategy":
         return "" if strategy(node) is not None else "one of " + ", ".join(STRATEGIES)
+    if kind == "ids":
+        return "" if node.kind == "string" else "a text of numbers (in quotes)"
     if "/" in kind:
-        return _word_defect(kind.split("/"), node)
+        return _word_defect(kind, node)
     return _scalar_defect(kind, node)
 
 
-def _word_defect(words: list[str], node: Node) -> str:
+def _word_defect(kind: str, node: Node) -> str:
+    words = kind.lstrip("=#").split("/")
     if node.value is False and "no" in words:
         return "the word no in quotes (without them YAML reads it as false)"
-    if node.value is False and "NO" in words:
-        return ""
-    shown = str(node.value)
-    upper = words[0].isupper() and "NO" not in words
-    numbered = shown.isdigit() and 1 <= int(shown[:9]) <= len(words)
-    fits = (shown.upper() if upper else shown if "NO" in words else shown.lower()) in words or (upper and numbered)
+    shown = "NO" if node.value is False and "NO" in words else str(node.value)
+    numbered = kind.startswith("#") and shown.isdigit() and 1 <= int(shown[:9]) <= len(words)
+    fits = numbered or (shown in words if kind.startswith("=") else shown.lower() in (word.lower() for word in words))
     return "" if fits or shown == "None" else "one of " + ", ".join(words)
 
 
@@ -219,16 +261,22 @@ _NUMBERS = {
 
 
 def _scalar_defect(kind: str, node: Node) -> str:
+    kind, quotes = kind.removeprefix("text "), kind.startswith("text ") or kind in ("size", "stage")
     if kind == "flag":
-        return "" if isinstance(flag(node), Value) or node.value == "None" else _NUMBERS[kind]
+        known_flag = isinstance(flag(node), Value) or str(node.value).lower() in _TRUTHS
+        return "" if known_flag or node.value == "None" else _NUMBERS[kind]
     if kind == "float":
         return "" if isinstance(number(node), Value) else _NUMBERS[kind]
-    if node.kind == "string" and kind == "int":
+    if node.kind == "string" and not quotes:
         return f"{_NUMBERS[kind]} without quotes"
     value = known(whole_number(node))
-    if not isinstance(value, int):
+    if not isinstance(value, int) or isinstance(node.value, float):
         return _NUMBERS[kind]
     return _NUMBERS[kind] if (kind == "size" and value < 1) or (kind == "stage" and not 0 <= value <= 3) else ""
+
+
+_TRUTHS = frozenset(("y", "yes", "t", "true", "on", "1", "n", "no", "f", "false", "off", "0"))
+"""Texts that stand for true or false (accelerate 1.15.0 utils/environment.py, str_to_bool)."""
 
 
 def section_place(root: Node, framework: str) -> Span:

@@ -6,14 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from dtlint.frameworks import Claim, Member, NamedFile, Reading
 from dtlint.frameworks.accelerate import named_files
+from dtlint.frameworks.accelerate_flags import excluded, invalid
 from dtlint.frameworks.accelerate_given import TOOL, Given
 from dtlint.frameworks.accelerate_settings import absent, common, family
 from dtlint.frameworks.accelerate_spelling import spell_on_command_line
-from dtlint.frameworks.arguments import stretch, unknown_flag
+from dtlint.frameworks.arguments import stretch, texts, unknown_flag
 from dtlint.frameworks.interpreter import program_name, python_program
 from dtlint.frameworks.options import Grammar, Option, Split, canonical, literal_place, split_options, text_of
 from dtlint.languages.json_tree import Node
 from dtlint.languages.traced import Word, setting_of
+from dtlint.source import Span
 from dtlint.value import Plain, Unknown, Value, assumed, default, written
 
 LAYER = "accelerate-flags"
@@ -97,7 +99,7 @@ def read_launch(words: Sequence[Word]) -> Reading:
         framework=framework,
         frontend="accelerate",
         open=split.open,
-        collections=_collections(split),
+        collections=_collections(split, literal_place(words[0])),
     )
 
 
@@ -188,11 +190,25 @@ def _files(split: Split, keys: Given) -> Iterator[NamedFile]:
         yield NamedFile("program" if split.last("no-python") else role, split.rest[0])
 
 
-def _collections(split: Split) -> Mapping[str, tuple[Member, ...]]:
+def _collections(split: Split, place: Span) -> Mapping[str, tuple[Member, ...]]:
     shortened = (option for option in split.options if _is_shortened(option))
     strange = (*split.unknown, *shortened)
-    unknown = tuple(unknown_flag(option, _NAMES, "accelerate") for option in strange)
-    return {"config.unknown": unknown} if unknown else {}
+    found = {
+        "config.unknown": tuple(unknown_flag(option, _NAMES, "accelerate") for option in strange),
+        "config.invalid": tuple(invalid(split)),
+        "config.conflicts": tuple(excluded(split)),
+        "config.needed": () if split.open else tuple(_needed(split)),
+        "launch.hidden": (Member(place, texts(place, reason=split.open)),) if split.open else (),
+    }
+    return {name: members for name, members in found.items() if members}
+
+
+def _needed(split: Split) -> Iterator[Member]:
+    """What several machines have to be told where no config file is named (`key`)."""
+    machines = split.last("num-machines")
+    if machines is not None and split.last("config-file") is None:
+        for name in ("machine_rank", "main_process_ip"):
+            yield Member(machines.place, texts(machines.place, key=name))
 
 
 def _is_shortened(option: Option) -> bool:

@@ -115,7 +115,7 @@ def _degrees(given: Given) -> Iterator[Claim]:
     for name, setting_name in _DEGREES.items():
         yield from whole(given, f"parallelism_config_{name}_size", setting_name)
     names = ("dp_replicate", "dp_shard", "tp", "cp", "sp")
-    sizes = {name: _size(given, f"parallelism_config_{name}_size") for name in names}
+    sizes = {name: degree(given, name) for name in names}
     replicas, shards = sizes["dp_replicate"], sizes["dp_shard"]
     if replicas is None or shards is None or sizes["sp"] != 1 or all(size == 1 for size in sizes.values()):
         return
@@ -134,7 +134,8 @@ def _degrees(given: Given) -> Iterator[Claim]:
         yield Claim("sharding.group", setting(given.node(name) or at, shards * sizes["cp"]), given.spelled(name))
 
 
-def _size(given: Given, name: str) -> int | None:
-    node = given.node(name)
+def degree(given: Given, axis: str) -> int | None:
+    """A size of the parallelism config, 1 where it is not written; None where it is not known."""
+    node = given.node(f"parallelism_config_{axis}_size")
     value = 1 if node is None else known(whole_number(node))
     return value if isinstance(value, int) and not isinstance(value, bool) else None

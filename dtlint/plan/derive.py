@@ -194,6 +194,8 @@ def _processes_per_node(plan: Plan) -> Value | None:
         _stated_integer(plan, "launch.processes"),
         _stated_integer(plan, "launch.nodes") or _stated_integer(plan, "cluster.nodes"),
     )
+    if plan.word("launch.launcher") == "accelerate" and processes is not None and nodes and processes >= nodes:
+        return derived(processes // nodes, "launch.processes", "launch.nodes", note="what remains is not started")
     found = _quotient(processes, nodes, "launch.processes", "cluster.nodes")
     if found is None and plan.word("launch.launcher") in ("slurm", "mpi"):
         return _same(plan, "launch.tasks_per_node")
@@ -230,7 +232,7 @@ def _framework(plan: Plan) -> Value | None:
 def _world_size(plan: Plan) -> Value | None:
     processes = plan.integer("launch.processes")
     if processes is not None:
-        return derived(processes, "launch.processes")
+        return _started(plan, processes)
     data = _stated_integer(plan, "parallel.data")
     if data is not None:
         product = data * model_parallel_size(plan)
@@ -239,6 +241,14 @@ def _world_size(plan: Plan) -> Value | None:
     if nodes is None or gpus is None or plan.stated("launch.launcher") is not None:
         return None
     return assumed(nodes * gpus, "every GPU of the cluster trains", "--set parallel.world_size=N")
+
+
+def _started(plan: Plan, processes: int) -> Value:
+    """Accelerate starts as many on each machine, and none of those that remain."""
+    nodes = plan.integer("launch.nodes") if plan.word("launch.launcher") == "accelerate" else None
+    if nodes and processes > nodes and processes % nodes:
+        return derived(processes // nodes * nodes, "launch.processes", "launch.nodes")
+    return derived(processes, "launch.processes")
 
 
 @_rule("cluster.gpu_memory_gib")
