@@ -16,7 +16,7 @@ from dtlint.frameworks.deepspeed_values import is_auto, whole_number
 from dtlint.languages.json_tree import Entry, Node, member, setting
 from dtlint.record import NamedTuple
 from dtlint.source import Span
-from dtlint.value import Setting, Value
+from dtlint.value import Setting, Value, written
 
 MAX_DEPTH = 6
 """Deepest section that is looked into; DeepSpeed's own go to 4."""
@@ -44,7 +44,7 @@ def collections(root: Node) -> Mapping[str, tuple[Member, ...]]:
     """What there is to say about the keys of a config, for rules to look at one by one; empty collections left out.
 
     Fields: `key` (as written), `section` ("" at the top level), and
-    config.keys: `path` (dotted, canonical), `value`;
+    config.keys: `path` (dotted, canonical), `value`, of a list whose parts are known `items`;
     config.unknown: `effect` (refused, ignored; checked: refused from release `since` on), `suggestion`, `belongs` (the
     section that has a key of this name); keys of one section that stand in a row are one member;
     config.removed: `first` and `last` release that has it, `instead`, `effect`;
@@ -149,7 +149,10 @@ def _member(key: Placed, fields: Mapping[str, Setting], **words: str) -> Member:
 
 
 def _listed(key: Placed) -> Member:
-    return _member(key, {"value": setting(key.entry.node)}, path=key.path)
+    items = [setting(item) for item in key.entry.node.items]
+    known_items = tuple(item.value for item in items if isinstance(item, Value))
+    told = {"items": written(known_items, key.entry.place)} if items and len(known_items) == len(items) else {}
+    return _member(key, {"value": setting(key.entry.node), **told}, path=key.path)
 
 
 def _is_unknown(key: Placed) -> bool:

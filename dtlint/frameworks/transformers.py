@@ -15,10 +15,11 @@ from dtlint.frameworks.flag_list import Flags, names_of, read_flags, switch
 from dtlint.frameworks.options import Option, bound, integer, number, text_of
 from dtlint.frameworks.transformers_adapters import QUANTIZERS, SWITCHES, adapter_claims
 from dtlint.frameworks.transformers_checkpointing import caches, checkpointing_claims
+from dtlint.frameworks.transformers_faults import faults, full_names, without_beginnings
 from dtlint.frameworks.transformers_fsdp import fsdp_claims, is_fsdp
 from dtlint.frameworks.transformers_spelling import spell
 from dtlint.languages.traced import Word, setting_of
-from dtlint.value import Plain, Setting, Unknown, Value
+from dtlint.value import Origin, Plain, Setting, Unknown, Value
 
 __all__ = ["frontend_of", "read_arguments", "recognise", "spell"]
 
@@ -80,7 +81,7 @@ _LENGTHS = ("model-max-length", "cutoff-len", "max-seq-length", "max-seq-len", "
 _IMAGES = re.compile(r"(^|-)(vision|image|images|video|audio|mm|dynamic-image-size|force-image-size)(-|$)")
 """Arguments of programs that train on more than text."""
 _OPTIMIZERS = {f"use-{name}": name for name in ("galore", "apollo", "badam", "muon", "adam-mini")}
-_REPEATED = ("learning-rate", "weight-decay", "adam-epsilon")
+_REPEATED = ("learning-rate", "weight-decay", "adam-epsilon", "adam-beta1", "adam-beta2")
 _MIB = 1 << 20
 
 _DTYPES: Mapping[str, Plain] = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
@@ -92,16 +93,32 @@ _LORA_RANKS = {"llama-factory": 8, "ms-swift": 8}
 def recognise(program: Sequence[Word]) -> bool:
     """Whether a program (its script and arguments) reads TrainingArguments from its command line."""
     names = set(names_of(program[1:]))
-    if not program or names & _OTHERS or (names & _OWN_BATCHES and not names & _BATCHES):
-        return False
+    others = names & _OTHERS or (names & _OWN_BATCHES and not names & _BATCHES)
+    return bool(program) and not others and tells(program)
+
+
+def tells(program: Sequence[Word]) -> bool:
+    """Whether the arguments are those of the Trainer, be it beside others."""
+    names = set(names_of(program[1:]))
     telling = len(names & _TELLING) + _names_file(program, "--deepspeed")
     return telling >= 1 and telling + len(names & _USUAL) >= 2
 
 
 def read_arguments(program: Sequence[Word]) -> Reading:
-    """What the arguments of a Trainer's program claim. Of a flag that is given twice the last counts."""
+    """What the arguments of a Trainer's program claim. Of a flag that is given twice the last counts, and the beginning
+    of a name stands for it.
+    """
+    found = _reading(program, full_names(read_flags(program[1:], _SWITCHES)))
+    return found._replace(collections=without_beginnings(found.collections))
+
+
+def read_entries(program: Sequence[Word]) -> Reading:
+    """What a file of arguments claims, its entries as the words of a command line."""
+    return _reading(program, read_flags(program[1:], _SWITCHES))
+
+
+def _reading(program: Sequence[Word], flags: Flags) -> Reading:
     words, place = program[1:], program[0].place
-    flags = read_flags(words, _SWITCHES)
     frontend = frontend_of(program[0], flags)
     script = PurePosixPath(program[0].shown).name.lower()
     claims = [
@@ -123,7 +140,7 @@ def read_arguments(program: Sequence[Word]) -> Reading:
         frontend=frontend,
         open=flags.open,
         role="other" if flags.on("do-predict") and flags.on("do-train") is False else "",
-        collections={**_numbers(flags), **caches(flags)},
+        collections={**_numbers(flags), **caches(flags), **faults(flags)},
     )
 
 
@@ -179,7 +196,8 @@ def _length(flags: Flags, option: Option) -> Setting:
 def _batch(flags: Flags) -> Iterator[Claim]:
     if "auto-find-batch-size" in flags.flags and flags.on("auto-find-batch-size") is not False:
         reason = "auto_find_batch_size lowers it until it fits"
-        yield Claim("batch.micro", Unknown(reason, "--set batch.micro=N"), "--auto_find_batch_size")
+        origin = Origin("written", flags.flags["auto-find-batch-size"].place)
+        yield Claim("batch.micro", Unknown(reason, "--set batch.micro=N", origin), "--auto_find_batch_size")
 
 
 def _precision(flags: Flags) -> Iterator[Claim]:
@@ -225,8 +243,9 @@ def _buckets(flags: Flags) -> Iterator[Claim]:
 
 
 def _numbers(flags: Flags) -> Mapping[str, tuple[Member, ...]]:
-    """Numbers that no setting of the plan holds and a DeepSpeed config may repeat: `name`, `value`."""
+    """What no setting of the plan holds and a DeepSpeed config may repeat: `name`, `value`."""
     given = [(option, number(option.value)) for name in _REPEATED if (option := flags.flags.get(name)) is not None]
+    given += [(option, switch(option)) for name in ("bf16", "fp16") if (option := flags.flags.get(name)) is not None]
     known = [(option, value) for option, value in given if isinstance(value, Value)]
     members = [
         Member(option.place, {**texts(option.place, name=option.name), "value": value}) for option, value in known

@@ -9,7 +9,7 @@ from itertools import pairwise
 from dtlint.frameworks import NamedFile, Reading
 from dtlint.frameworks import program as programs
 from dtlint.frameworks.interpreter import program_name
-from dtlint.frameworks.transformers import read_arguments, recognise
+from dtlint.frameworks.transformers import read_entries, recognise, tells
 from dtlint.languages.json_tree import Document, Node
 from dtlint.languages.traced import Word, literal_word, pieces_between
 
@@ -28,10 +28,16 @@ def looks_like_arguments(document: Document) -> bool:
     return root is not None and root.kind == "object" and recognise(_program(document))
 
 
+def may_be_arguments(document: Document) -> bool:
+    """Whether a file that a program is given holds the Trainer's arguments, be it beside others."""
+    root = document.root
+    return root is not None and root.kind == "object" and tells(_program(document))
+
+
 def read_file(document: Document) -> Reading:
     """What a file of arguments claims, as if each of its entries stood on the command line."""
     program = _program(document)
-    own, named = read_arguments(program), programs.read(program)
+    own, named = read_entries(program), programs.read(program)
     files = tuple(file for file in (*own.files, *named.files) if file.role != "script")
     claims = tuple(claim._replace(name=claim.name.removeprefix("--")) for claim in (*own.claims, *named.claims))
     place = document.root.span if document.root is not None else None

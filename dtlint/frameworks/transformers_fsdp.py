@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dtlint.frameworks import Claim, Reading
+from dtlint.frameworks import Claim, Member, Reading
+from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.flag_list import Flags, switch
 from dtlint.frameworks.options import Option
 from dtlint.languages.json_tree import Document, Entry, setting
@@ -20,6 +21,8 @@ _STAGES: dict[str, Plain] = {
     "hybrid_shard": 3,
     "hybrid_shard_zero2": 2,
 }
+WORDS = (*_STAGES, "offload", "auto_wrap")
+"""The words of --fsdp (transformers trainer_utils.py, FSDPOption)."""
 _ON = frozenset({"true", "1", "yes"})
 _OFF = frozenset({"", "false", "0", "no", "none"})
 OLD = frozenset(
@@ -84,7 +87,53 @@ def read_config(document: Document) -> Reading:
     if root is None or root.kind != "object":
         return Reading(LAYER, root.span if root is not None else None, unread="the FSDP config could not be read")
     entries = {entry.key.removeprefix("fsdp_"): entry for entry in root.entries}
-    return Reading(LAYER, root.span, tuple(_file_claims(entries)), framework="fsdp")
+    wrong = tuple(_wrong(entries))
+    collections = {"config.invalid": wrong} if wrong else {}
+    return Reading(LAYER, root.span, tuple(_file_claims(entries)), framework="fsdp", collections=collections)
+
+
+_POLICIES = ("TRANSFORMER_BASED_WRAP", "SIZE_BASED_WRAP", "NO_WRAP")
+_STATE_DICTS = ("FULL_STATE_DICT", "SHARDED_STATE_DICT", "LOCAL_STATE_DICT")
+_PREFETCHES = ("BACKWARD_PRE", "BACKWARD_POST", "NO_PREFETCH")
+_TRUTHS = ("y", "yes", "t", "true", "on", "1", "n", "no", "f", "false", "off", "0")
+_FLAGS = (
+    "activation_checkpointing", "cpu_ram_efficient_loading", "use_orig_params", "sync_module_states",
+    "forward_prefetch", "limit_all_gathers",
+)  # fmt: skip
+
+
+def _wrong(entries: dict[str, Entry]) -> Iterator[Member]:
+    """Values that the Trainer refuses (transformers 5.24.0 training_args.py, _process_fsdp_args)."""
+    version = _text(entries.get("version"))
+    for key, entry in entries.items():
+        node = entry.node
+        expected = _expected(key, str(node.value), version) if node.kind in ("string", "number", "bool") else ""
+        if expected:
+            fields = texts(entry.place, key=entry.key, section="fsdp_config", expected=expected, effect="refused")
+            yield Member(entry.place, {**fields, "value": setting(node)})
+
+
+def _expected(key: str, text: str, version: str) -> str:
+    if key == "version":
+        return "" if text in ("1", "2") else "1 or 2"
+    if key == "auto_wrap_policy":
+        return "" if text in _POLICIES else "one of " + ", ".join(_POLICIES)
+    if key in _FLAGS:
+        return "" if text.lower() in _TRUTHS else "true or false"
+    if key == "backward_prefetch":
+        return "" if text.upper() in _PREFETCHES else "one of " + ", ".join(_PREFETCHES)
+    if key == "state_dict_type":
+        allowed = _STATE_DICTS[:2] if version == "2" else _STATE_DICTS
+        return "" if text.upper() in allowed else "one of " + ", ".join(allowed)
+    if key == "reshard_after_forward" and version == "2":
+        return "" if text.lower() in _TRUTHS else "true or false with version 2"
+    if key == "reshard_after_forward" and version == "1":
+        return "" if text.lower() in _STAGES else "one of " + ", ".join(_STAGES) + " with version 1"
+    return ""
+
+
+def _text(entry: Entry | None) -> str:
+    return str(entry.node.value) if entry is not None else ""
 
 
 def _file_claims(entries: dict[str, Entry]) -> Iterator[Claim]:
@@ -97,6 +146,9 @@ def _file_claims(entries: dict[str, Entry]) -> Iterator[Claim]:
     if _is_on(entries.get("cpu_offload")):
         for what in ("parameters", "optimizer"):
             yield _claim(f"sharding.offload_{what}", entries["cpu_offload"], "cpu")
+    if _text(entries.get("version")) == "1" and _text(entries.get("reshard_after_forward")).lower() in _STAGES:
+        strategy = entries["reshard_after_forward"]
+        yield _claim("sharding.stage", strategy, _STAGES[_text(strategy).lower()])
     if "reshard_after_forward" in entries and isinstance(entries["reshard_after_forward"].node.value, bool):
         yield _claim("sharding.reshard_after_forward", entries["reshard_after_forward"], None)
 

@@ -224,7 +224,7 @@ def _framework(plan: Plan) -> Value | None:
     launcher = plan.word("launch.launcher")
     if plan.unread or launcher in (None, "accelerate") or plan.word("frontend") not in TRAINERS:
         return None
-    alone = plan.integer("launch.processes") == 1
+    alone = plan.integer("launch.processes") == 1 and launcher in ("python", "slurm", "mpi")
     return derived("pytorch" if alone else "ddp", "frontend", "launch.processes", note="the Trainer's choice")
 
 

@@ -94,7 +94,8 @@ def _reading(document: Document, role: str) -> Reading:
             return accelerate.read_config(document)
     from dtlint.frameworks import transformers_files
 
-    if transformers_files.looks_like_arguments(document):
+    fits = transformers_files.may_be_arguments if role == "arguments" else transformers_files.looks_like_arguments
+    if fits(document):
         return transformers_files.read_file(document)
     return Reading("program" if role else "deepspeed-json")
 

@@ -5,16 +5,19 @@ arguments, and leaves out what the file does not ask for.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
 
 from dtlint.frameworks import AUTO, Claim, Member, Reading
 from dtlint.plan.derive import TRAINERS
 from dtlint.record import NamedTuple
+from dtlint.runs.trainer_arguments import refused_arguments
 from dtlint.source import Span
 from dtlint.value import Origin, Plain, Setting, Unknown, Value, written
 
 FILLERS = (*TRAINERS, "accelerate")
 """Front ends that fill "auto"."""
 
+TRAINER = "Hugging Face Trainer"
 CONFIG = "deepspeed-json"
 SECTION = "accelerate-yaml"
 """Accelerate's own keys of DeepSpeed, which the Trainer compares with its arguments as it compares a file."""
@@ -40,6 +43,8 @@ _REPEATED: Mapping[str, tuple[str, float]] = {
 }
 """Numbers of the file that an argument repeats, with the values that the arguments have unasked."""
 
+_BETAS: Mapping[str, float] = {"adam-beta1": 0.9, "adam-beta2": 0.999}
+
 _CPU_ADAMS = ("adamw", "adagrad", "lion")
 """Optimizers of --optim that have a twin on the CPU (accelerate utils/deepspeed.py, map_pytorch_optim_to_deepspeed)."""
 
@@ -58,13 +63,36 @@ def hand_over(readings: Sequence[Reading], settings: Mapping[str, Setting]) -> H
     the Trainer is told and the file does not take over), config.exchanged (an optimizer that becomes another one).
     """
     frontend = _word(settings, "frontend")
+    if frontend in TRAINERS:
+        filled = _filled(settings)
+        config = _config(readings)
+        trained = _trained(readings, {**filled, **_clip_unasked(readings, settings, config)}, config)
+        return trained._replace(collections={**trained.collections, **refused_arguments(readings, settings)})
     if frontend in FILLERS:
-        config = next((reading for reading in readings if reading.layer == CONFIG and not reading.unread), None)
-        filled = {name: value for name, value in settings.items() if name in _SELF_FILLED or not _is_auto(value)}
-        return _trained(readings, filled, config) if frontend in TRAINERS else HandOver(filled, {})
+        return HandOver(_filled(settings), {})
     if not frontend and _asks_for_filling(readings) and not _calls_deepspeed(readings, settings):
         return HandOver({**settings, "frontend": Unknown('no file tells who fills "auto"', "--set frontend=...")}, {})
     return HandOver(settings, {})
+
+
+def _filled(settings: Mapping[str, Setting]) -> dict[str, Setting]:
+    """The settings without the "auto" that the front end fills."""
+    return {name: value for name, value in settings.items() if name in _SELF_FILLED or not _is_auto(value)}
+
+
+def _config(readings: Sequence[Reading]) -> Reading | None:
+    return next((reading for reading in readings if reading.layer == CONFIG and not reading.unread), None)
+
+
+def _clip_unasked(
+    readings: Sequence[Reading], settings: Mapping[str, Setting], config: Reading | None
+) -> dict[str, Setting]:
+    """The Trainer's clipping that fills an "auto", where no argument says another."""
+    name = "optimizer.clip"
+    asks = config is not None and _is_auto(settings.get(name, Unknown("")))
+    if not asks or _trainer_place(readings) is None:
+        return {}
+    return {name: Value(_MATCHED[name][1], Origin("default", note=TRAINER))}
 
 
 def _trained(readings: Sequence[Reading], settings: dict[str, Setting], config: Reading | None) -> HandOver:
@@ -173,10 +201,36 @@ def _number_conflicts(readings: Sequence[Reading], config: Reading) -> Iterator[
         argument, unasked = _REPEATED.get(path, ("", 0.0))
         if not argument or not isinstance(literal, Value) or not isinstance(literal.value, (int, float)):
             continue
-        default = Value(unasked, Origin("default", note="Hugging Face Trainer")) if home is not None else None
+        default = Value(unasked, Origin("default", note=TRAINER)) if home is not None else None
         asked = told.get(argument, default)
         if isinstance(asked, Value) and asked.value != literal.value:
             yield _repeated(path, argument, asked, literal, key.place)
+    yield from _switched_off(config, told)
+    yield from _betas(config, told, home is not None)
+
+
+def _switched_off(config: Reading, told: Mapping[str, Setting]) -> Iterator[Member]:
+    """A format that the file turns off and an argument on."""
+    for key in config.collections.get("config.keys", ()):
+        path, literal = _text(key.fields["path"]), key.fields["value"]
+        argument = path.removesuffix(".enabled") if path in ("bf16.enabled", "fp16.enabled") else ""
+        asked = told.get(argument)
+        if isinstance(literal, Value) and literal.value is False and isinstance(asked, Value) and asked.value is True:
+            yield _repeated(path, argument, asked, literal, key.place)
+
+
+def _betas(config: Reading, told: Mapping[str, Setting], complete: bool) -> Iterator[Member]:
+    """Adam's two betas, which stand in a list in the file."""
+    for key in config.collections.get("config.keys", ()):
+        items = key.fields.get("items")
+        if _text(key.fields["path"]) != "optimizer.params.betas" or not isinstance(items, Value):
+            continue
+        for literal, (argument, unasked) in zip(cast("tuple[Plain, ...]", items.value), _BETAS.items(), strict=False):
+            default = Value(unasked, Origin("default", note=TRAINER)) if complete else None
+            asked = told.get(argument, default)
+            if isinstance(asked, Value) and asked.value != literal:
+                yield _repeated("optimizer.params.betas", argument, asked, items._replace(value=literal), key.place)
+                return
 
 
 def _told_numbers(readings: Sequence[Reading]) -> dict[str, Setting]:
@@ -213,7 +267,7 @@ def _refused(setting: str, argument: str, unasked: Plain, literal: tuple[Claim, 
     fields: dict[str, Setting] = {
         "setting": written(setting, place),
         "name": written(argument, place),
-        "value": Value(unasked, Origin("default", note="Hugging Face Trainer")),
+        "value": Value(unasked, Origin("default", note=TRAINER)),
         "winner_name": written(claim.name, place),
         "winner": value,
         "effect": written("refused", place),
@@ -226,7 +280,7 @@ def _left_out(readings: Sequence[Reading], config: Reading) -> Iterator[Member]:
     if config.place is None or config.open or _says(config, "optimizer.clip"):
         return
     claim = _claimed(readings, "optimizer.clip", "transformers")
-    value: Setting = claim.value if claim is not None else Value(1.0, Origin("default", note="Hugging Face Trainer"))
+    value: Setting = claim.value if claim is not None else Value(1.0, Origin("default", note=TRAINER))
     if not isinstance(value, Value) or not value.value or (claim is None and _trainer_place(readings) is None):
         return
     place = config.place

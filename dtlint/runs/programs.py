@@ -29,6 +29,7 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
         lightning_python,
         model_loading,
         pytorch,
+        transformers_parser,
         transformers_python,
     )
 
@@ -38,6 +39,8 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
     readings = [reader.read(program) for reader in (deepspeed_python, fsdp, ddp, pytorch, transformers_python)]
     readings.extend((transformers_python.declared(program), model_loading.read(program)))
     readings.extend((lightning_python.read(program), environment_python.read(program), _declared(program)))
+    parser = transformers_parser.read(program)
+    readings.extend((parser, transformers_parser.read_line(program, words or (), parser)))
     return [(reading.place.source if reading.place is not None else entry, reading) for reading in readings]
 
 

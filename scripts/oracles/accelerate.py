@@ -22,7 +22,7 @@ from unittest.mock import patch
 from oracles import Answer, Plain, Question
 from oracles.accelerate_questions import questions
 
-__all__ = ["EXPLAINED", "PACKAGES", "REFUSALS", "ask", "questions"]
+__all__ = ["EXPLAINED", "PACKAGES", "REFUSALS", "accepted", "ask", "questions"]
 
 PACKAGES = ("accelerate", "torch", "deepspeed")
 
@@ -171,7 +171,7 @@ def _deepspeed(precision: str, world: int) -> dict[str, Plain]:
     plugin.set_mixed_precision(precision)
     config = plugin.deepspeed_config
     accumulation, clip = config["gradient_accumulation_steps"], config.get("gradient_clipping", "auto")
-    _accepted(config, world)
+    accepted(config, world)
     zero = config["zero_optimization"]
     formats = [name for name in ("bf16", "fp16") if config[name]["enabled"] is True]
     found: dict[str, Plain] = {
@@ -187,11 +187,12 @@ def _deepspeed(precision: str, world: int) -> dict[str, Plain]:
     return found if clip == "auto" else {**found, "optimizer.clip": clip}
 
 
-def _accepted(config: Mapping[str, Any], world: int) -> None:
+def accepted(config: Mapping[str, Any], world: int) -> None:
     """Whether DeepSpeed takes the config when the program's values stand for "auto"."""
     from deepspeed.runtime import config as deepspeed
 
-    filled = {key: 1 if value == "auto" else value for key, value in config.items() if key != "train_batch_size"}
+    told = {key: value for key, value in config.items() if (key, value) != ("train_batch_size", "auto")}
+    filled = {key: 1 if value == "auto" else value for key, value in told.items()}
     with (
         patch.object(deepspeed.dist, "get_world_size", lambda: world),
         patch.object(deepspeed.dist, "get_rank", lambda: 0),

@@ -1,0 +1,105 @@
+"""The parser of a Trainer's program: which arguments it takes, as far as its code tells."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from dtlint.frameworks import Member, Reading
+from dtlint.frameworks.transformers import read_arguments, recognise
+from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.calls import Call, calls
+from dtlint.languages.python.names import qualified
+from dtlint.languages.python.program import Program
+from dtlint.languages.python.tree import Module, Scope
+from dtlint.languages.traced import Word, literal_word
+from dtlint.value import written
+
+LAYER = "trainer-parser"
+
+_PARSERS = ("transformers.HfArgumentParser", "transformers.hf_argparser.HfArgumentParser")
+_TRAINING = ("transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments")
+_READING = ("parse_args_into_dataclasses", "parse_json_file", "parse_yaml_file", "parse_dict")
+_TOLERANT = ("return_remaining_strings", "allow_extra_keys")
+_KNOWN_ONLY = "parse_known_args"
+_DEEPEST = 8
+"""Base classes that are followed."""
+
+
+def read(program: Program) -> Reading:
+    """The collection `trainer.parser`: one member where the program has one HfArgumentParser with TrainingArguments:
+    `names` (the arguments that it declares itself), `closed` (yes where it refuses all others).
+    """
+    found = list(calls(program, _PARSERS))
+    if len(found) != 1 or not isinstance(found[0].place.node, ast.Call):
+        return Reading(LAYER)
+    classes = [_ends(found[0], item, program) for item in _classes(found[0])]
+    if not any("trainer" in ends for ends in classes):
+        return Reading(LAYER)
+    place = found[0].head
+    closed = all("other" not in ends for ends in classes) and not _tolerates(program)
+    fields = {
+        "names": written(tuple(sorted(program.arguments)), place),
+        "closed": written("yes" if closed else "no", place),
+    }
+    return Reading(LAYER, collections={"trainer.parser": (Member(place, fields),)})
+
+
+def read_line(program: Program, words: Sequence[Word], parser: Reading) -> Reading:
+    """The arguments of a launch whose words alone do not tell that the Trainer reads them, as its program does."""
+    line = (literal_word(program.main.source.path, program.main.source.span(0, 0)), *words)
+    named = any((word.text or "").endswith((".json", ".yaml", ".yml")) for word in words[:1])
+    if not parser.collections or recognise(line) or named:
+        return Reading("transformers-arguments")
+    return read_arguments(line)
+
+
+def _classes(call: Call) -> list[ast.expr]:
+    """The dataclasses that the parser is made of; a name that is none of them where they are not written out."""
+    node = call.place.node
+    assert isinstance(node, ast.Call)
+    given = node.args[0] if node.args else next((word.value for word in node.keywords), None)
+    if given is None:
+        return []
+    return list(given.elts) if isinstance(given, (ast.Tuple, ast.List)) else [given]
+
+
+def _ends(call: Call, node: ast.expr, program: Program) -> set[str]:
+    """What the class and its bases come down to: "trainer", "own" or "other"."""
+    names = qualified(call.place.module, node, call.place.scope)
+    return set(_of_class(names[0] if len(names) == 1 else "", program, _DEEPEST))
+
+
+def _of_class(name: str, program: Program, left: int) -> Iterator[str]:
+    if name in _TRAINING:
+        yield "trainer"
+        return
+    found = _definition(name.rpartition(".")[2], program) if name and left else None
+    if found is None:
+        yield "other"
+        return
+    module, scope, node = found
+    yield "own"
+    for base in node.bases:
+        names = qualified(module, base, scope.parent or scope)
+        if names != ("object",):
+            yield from _of_class(names[0] if len(names) == 1 else "", program, left - 1)
+
+
+def _definition(name: str, program: Program) -> tuple[Module, Scope, ast.ClassDef] | None:
+    for module in program.modules.values():
+        for scope in module.scopes:
+            if isinstance(scope.node, ast.ClassDef) and scope.node.name == name:
+                return module, scope, scope.node
+    return None
+
+
+def _tolerates(program: Program) -> bool:
+    """Whether the program takes arguments that the parser does not know."""
+    sites = (site.node for module in program.modules.values() for scope in module.scopes for site in scope.sites)
+    for node in sites:
+        name = dotted(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
+        lenient = name in _READING and any(word.arg in _TOLERANT for word in getattr(node, "keywords", ()))
+        if lenient or name == _KNOWN_ONLY:
+            return True
+    return False
