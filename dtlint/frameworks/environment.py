@@ -10,7 +10,9 @@ from dtlint.source import Span
 from dtlint.value import Origin, Setting, Value, assumed, written
 
 LAYER = "environment"
-PREFIXES = ("NCCL_", "CUDA_", "TORCH_", "PYTORCH_", "OMP_", "NVTE_", "UCX_", "GLOO_", "FI_")
+PREFIXES = (
+    "NCCL_", "CUDA_", "TORCH_", "PYTORCH_", "OMP_", "NVTE_", "UCX_", "GLOO_", "FI_", "PET_", "WORLD_SIZE",
+)  # fmt: skip
 EXPECTED = ("CUDA_DEVICE_MAX_CONNECTIONS", "OMP_NUM_THREADS")
 """Variables whose absence decides how a run communicates or computes."""
 

@@ -20,6 +20,7 @@ MARKERS: dict[str, tuple[bytes, ...]] = {
         b"megatron",
         b"swift",
         b"llamafactory",
+        b"trl ",
     ),
     "yaml": (b"distributed_type", b"per_device_train_batch_size"),
     "json": (

@@ -15,7 +15,7 @@ from dtlint.value import written
 LAUNCHERS = frozenset(
     (
         "torchrun", "deepspeed", "accelerate", "llamafactory-cli", "axolotl", "swift", "megatron", "xtuner", "composer",
-        "tune", "horovodrun", "colossalai",
+        "tune", "horovodrun", "colossalai", "trl",
     )
 )  # fmt: skip
 """Programs that start training processes. Those without a reader of their own are listed, with nothing claimed."""
@@ -126,6 +126,10 @@ def _launcher_reading(words: tuple[Word, ...], env: Mapping[str, Word], read_fil
 
     if llama_factory.recognise(words):
         return llama_factory.read_launch(words, env)
+    from dtlint.frameworks import trl
+
+    if trl.recognise(words):
+        return trl.read_launch_of_task(words)
     if not any("accelerate" in word.shown for word in words[:_WORDS_BEFORE_ACCELERATE]):
         return None
     from dtlint.frameworks import accelerate_launcher

@@ -52,7 +52,8 @@ def _batch_looked_for(readings: Sequence[Reading], settings: Mapping[str, Settin
 
 
 def _members(readings: Sequence[Reading], name: str) -> Iterator[Member]:
-    return (member for reading in readings for member in reading.collections.get(name, ()))
+    found = (member for reading in readings for member in reading.collections.get(name, ()))
+    return iter({(member.place, _text(member, "key")): member for member in found}.values())
 
 
 def _own(parser: Member) -> tuple[str, ...]:
