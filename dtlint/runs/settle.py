@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import cast
 
 from dtlint.frameworks import AUTO, Claim, Member, Reading
-from dtlint.plan import term
 from dtlint.plan.derive import HIDDEN
 from dtlint.plan.vocabulary import beyond, term
 from dtlint.record import NamedTuple
