@@ -60,7 +60,8 @@ def commands() -> None:
     multiple=True,
     metavar="FORMAT[=FILE]",
     callback=parse_formats,
-    help="text (default), concise or json, to standard output or a file; may be repeated.",
+    help="text (default), concise, json, sarif, github, gitlab, rdjson, junit or markdown, to standard output or a "
+    "file; may be repeated.",
 )
 @click.option("--show-undecided", is_flag=True, help="List each rule that could not be decided, and what it needs.")
 def check(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Command = Callable[..., int]
 
-FORMATS = ("text", "concise", "json")
+FORMATS = ("text", "concise", "json", "sarif", "github", "gitlab", "rdjson", "junit", "markdown")
 PLAN_FORMATS = ("text", "json")
 COMMAND_WORDS = "dtlint.command"
 

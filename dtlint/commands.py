@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from dtlint.rulebook.rule import Rule
     from dtlint.runs.model import RunSet
 
-SEVERITIES = ("note", "warning", "error")
-"""From least to most severe."""
+MACHINE_FORMATS = ("json", "sarif", "github", "gitlab", "rdjson", "junit", "markdown")
+"""Formats whose module in dtlint.report is named as they are, with a function `report_FORMAT`."""
 
 STANDARD_INPUT = "-"
 
@@ -61,6 +61,8 @@ def check_files(reading: Reading, choice: Choice, destinations: Sequence[Destina
     _say_remarks(report)
     for destination in destinations:
         write(_rendered(report, destination.format, choice), destination.file)
+        if destination.format == "github":
+            _add_step_summary(report)
     return exit_status(report.findings, config.fail_on, config.fail_over)
 
 
@@ -116,9 +118,10 @@ def test_rules(folder: Path) -> int:
 
 def exit_status(findings: Sequence[Finding], fail_on: str, fail_over: float | None) -> int:
     """1 if a finding is at least as severe as `fail_on` ("never": none is) or surely wastes more than `fail_over`."""
-    severe = fail_on != "never" and any(
-        SEVERITIES.index(finding.severity) >= SEVERITIES.index(fail_on) for finding in findings
-    )
+    from dtlint.rulebook.rule import WORST_FIRST
+
+    failing = WORST_FIRST[: [*WORST_FIRST, "never"].index(fail_on) + 1] if fail_on != "never" else ()
+    severe = any(finding.severity in failing for finding in findings)
     return int(severe or (fail_over is not None and any(_wasted(finding) > fail_over for finding in findings)))
 
 
@@ -131,6 +134,19 @@ def write(text: str, file: Path | None) -> None:
         file.write_text(click.unstyle(text), encoding="utf-8")
     except OSError as error:
         raise Refusal(f"cannot write {printable(str(file))}: {error.strerror}") from None
+
+
+def _add_step_summary(report: Report) -> None:
+    """The report as Markdown at the end of the file that GitHub shows as the job's summary, where there is one."""
+    file = os.environ.get("GITHUB_STEP_SUMMARY")
+    if file:
+        from dtlint.report.markdown import report_markdown
+
+        try:
+            with Path(file).open("a", encoding="utf-8") as summary:
+                summary.write(report_markdown(report))
+        except OSError as error:
+            raise Refusal(f"cannot write {printable(file)}: {error.strerror}") from None
 
 
 def _print(text: str) -> None:
@@ -240,10 +256,11 @@ def _know_names(config: Config, rules: Sequence[Rule]) -> None:
 
 
 def _rendered(report: Report, form: str, choice: Choice) -> str:
-    if form == "json":
-        from dtlint.report.json import report_json
+    if form in MACHINE_FORMATS:
+        from importlib import import_module
 
-        return report_json(report)
+        rendered: str = getattr(import_module(f"dtlint.report.{form}"), f"report_{form}")(report)
+        return rendered
     from dtlint.report.text import report_concise, report_text, undecided_text
 
     text = report_concise(report) if form == "concise" else report_text(report, terminal_width())

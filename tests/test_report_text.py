@@ -1,13 +1,11 @@
-"""The text report as a whole, compared with the files in snapshots/ (DTLINT_SNAPSHOTS=write writes them anew)."""
+"""The text report as a whole."""
 
 from __future__ import annotations
-
-import os
-from pathlib import Path
 
 import click
 import pytest
 from reports import BUBBLE, CLEAN, LAUNCH, REPORT, RUN, at
+from snapshot import holds
 
 from dtlint.interval import Interval
 from dtlint.report.plan import plans_text
@@ -19,17 +17,6 @@ from dtlint.rulebook.check import Report
 from dtlint.rulebook.finding import Cost, Related, Saving, Stop
 from dtlint.runs.model import FileProblem, RunSet
 from dtlint.value import Origin, Step
-
-SNAPSHOTS = Path(__file__).with_name("snapshots")
-
-
-def holds(name: str, text: str) -> None:
-    """Whether `text`, without colours, is what the snapshot says."""
-    file = SNAPSHOTS / name
-    shown = click.unstyle(text)
-    if os.environ.get("DTLINT_SNAPSHOTS") == "write":
-        file.write_text(shown, encoding="utf-8")
-    assert shown == file.read_text(encoding="utf-8")
 
 
 def test_findings_with_code_costs_and_remedies() -> None:

@@ -52,7 +52,7 @@ def finding_json(finding: Finding) -> Mapping[str, Json]:
         "url": finding.url,
         **_place(finding.span),
         "related": [{**_place(related.span), "label": related.label} for related in finding.related],
-        "cost": _cost(finding.cost),
+        "cost": cost_json(finding.cost),
         "remedies": [_remedy(remedy) for remedy in finding.remedies],
         "runs": list(finding.runs),
     }
@@ -82,7 +82,8 @@ def _place(span: Span) -> dict[str, Json]:
     return {"path": span.path, "line": line, "column": column, "end_line": end_line, "end_column": end_column}
 
 
-def _cost(cost: Cost) -> Json:
+def cost_json(cost: Cost) -> Json:
+    """What a fault takes."""
     return {
         "share_of_step": _range(cost.share_of_step),
         "seconds_per_step": _range(cost.seconds_per_step),

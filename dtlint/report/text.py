@@ -15,6 +15,7 @@ from dtlint.report.words import (
     counted,
     listed,
     plan_line,
+    related_label,
     run_place,
     saving_line,
     setting_shown,
@@ -25,7 +26,7 @@ from dtlint.value import Value
 
 if TYPE_CHECKING:
     from dtlint.rulebook.check import Report
-    from dtlint.rulebook.finding import Finding, Related, Remedy, Summary, Undecided
+    from dtlint.rulebook.finding import Finding, Remedy, Summary, Undecided
     from dtlint.runs.model import Run
     from dtlint.source import Span
 
@@ -102,15 +103,9 @@ def _marks(finding: Finding, paint: Paint) -> list[Mark]:
     labels: dict[Span, dict[str, None]] = {own: {}}
     for related in finding.related:
         span = related.span.original()
-        labels.setdefault(span, {})[related.label if span == own else _label(related)] = None
+        labels.setdefault(span, {})[related.label if span == own else related_label(related)] = None
     others = [Mark(span, "; ".join(said), "-", RELATED) for span, said in labels.items() if span != own]
     return [Mark(own, "; ".join(labels[own]), "^", paint), *others]
-
-
-def _label(related: Related) -> str:
-    """The label, unless it only repeats what is marked (a variable on the way to the value)."""
-    repeats = related.label.strip("${}") == related.span.text.strip('"${}')
-    return "used here" if repeats else related.label
 
 
 def _remarks(finding: Finding, runs: Sequence[Run]) -> Iterable[tuple[str, str]]:

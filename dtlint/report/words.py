@@ -12,7 +12,7 @@ from dtlint.value import Origin, Plain, Unknown, Value
 
 if TYPE_CHECKING:
     from dtlint.plan import Plan
-    from dtlint.rulebook.finding import Cost, Saving, Stop
+    from dtlint.rulebook.finding import Cost, Finding, Related, Saving, Stop
     from dtlint.runs.model import Run
 
 AXES = (
@@ -50,22 +50,44 @@ def telling(setting: str) -> str:
 
 def cost_line(cost: Cost) -> str:
     """What a fault takes: share and seconds of a step, then GPU-hours, then money, then memory, then what stops."""
-    step = [
+    return "; ".join(filter(None, (step_cost(cost), day_cost(cost), lasting_cost(cost))))
+
+
+def step_cost(cost: Cost) -> str:
+    """The share of each step and its seconds."""
+    parts = [
         f"{spell(cost.share_of_step, 'percent')} of each step" if cost.share_of_step else "",
         step_time(cost.seconds_per_step) + " per step" if cost.seconds_per_step else "",
     ]
-    day = [
+    return ", ".join(filter(None, parts))
+
+
+def day_cost(cost: Cost) -> str:
+    """GPU-hours and money of a day."""
+    parts = [
         f"{spell(cost.gpu_hours_per_day, 'count')} GPU-hours a day" if cost.gpu_hours_per_day else "",
         f"${spell(cost.usd_per_day, 'count')} a day" if cost.usd_per_day else "",
     ]
+    return ", ".join(filter(None, parts))
+
+
+def lasting_cost(cost: Cost) -> str:
+    """What is no matter of time: memory, and what stops."""
     memory = f"{spell(cost.memory_bytes, 'gb')} on one GPU" if cost.memory_bytes else ""
-    parts = [
-        ", ".join(filter(None, step)),
-        ", ".join(filter(None, day)),
-        memory,
-        _stop(cost.stops) if cost.stops else "",
-    ]
-    return "; ".join(filter(None, parts))
+    return "; ".join(filter(None, (memory, _stop(cost.stops) if cost.stops else "")))
+
+
+def finding_lines(finding: Finding) -> list[str]:
+    """A finding without its code: the sentence, the cost, each remedy; for reports that have no room for more."""
+    cost = cost_line(finding.cost)
+    remedies = [f"help: {printable(remedy.text)}" for remedy in finding.remedies]
+    return [printable(finding.message), *([f"cost: {cost}"] if cost else []), *remedies]
+
+
+def related_label(related: Related) -> str:
+    """The label, unless it only repeats what is marked (a variable on the way to the value)."""
+    repeats = related.label.strip("${}") == related.span.text.strip('"${}')
+    return "used here" if repeats else related.label
 
 
 def step_time(seconds: Interval) -> str:

@@ -15,7 +15,7 @@ from dtlint.rulebook.hits import Hit, by_cause, on_runs, on_tree, tree_of, undec
 from dtlint.rulebook.ignores import COLLECTIONS, Ignore, collections_of, hiding, ignores_in, left_out
 from dtlint.rulebook.price import Priced, Watch, priced_proposals, remedies_of
 from dtlint.rulebook.ready import ReadyRule
-from dtlint.rulebook.rule import SEVERITIES, Rule, Severity
+from dtlint.rulebook.rule import SEVERITIES, WORST_FIRST, Rule, Severity
 from dtlint.rulebook.summary import summary_of
 from dtlint.rulebook.toll import cost_of
 from dtlint.runs.model import Run, RunSet
@@ -94,7 +94,7 @@ def _sighted(hits: Iterable[Hit], config: Config) -> list[Sighting]:
 
 def _sighting(group: Sequence[Hit], config: Config) -> Sighting:
     """The worst of the hits that belong together, as a finding of all of them."""
-    hit = min(group, key=lambda each: _WORST_FIRST.index(SEVERITIES[each.verdict.outcome]))
+    hit = min(group, key=lambda each: WORST_FIRST.index(SEVERITIES[each.verdict.outcome]))
     rule = hit.ready.rule
     finding = Finding(
         rule.name,
@@ -157,9 +157,6 @@ def _with_price(finding: Finding, hit: Hit, priced: Sequence[Priced], watch: Wat
         cost=cost_of(hit.ready, hit.verdict, hit.scope),
         remedies=remedies_of(hit.ready, hit.verdict, hit.scope, priced, watch),
     )
-
-
-_WORST_FIRST: tuple[Severity, ...] = ("error", "warning", "note")
 
 
 def _severity(hit: Hit, config: Config) -> Severity:

@@ -14,6 +14,8 @@ Severity = Literal["error", "warning", "note"]
 Looks = Literal["plan", "run", "tree"]
 Stops = Literal["launch", "step", "run"]
 
+WORST_FIRST: tuple[Severity, ...] = ("error", "warning", "note")
+
 SEVERITIES: Mapping[Outcome, Severity] = {
     "launch-fails": "error",
     "out-of-memory": "error",
