@@ -63,6 +63,9 @@ def commands() -> None:
     help="text (default), concise, json, sarif, github, gitlab, rdjson, junit or markdown, to standard output or a "
     "file; may be repeated.",
 )
+@click.option("--fix", is_flag=True, help="Write remedies that leave the training as it is into the files.")
+@click.option("--unsafe-fixes", is_flag=True, help="With --fix or --diff: remedies that change the training too.")
+@click.option("--diff", is_flag=True, help="Print what --fix would change as a patch, and write nothing.")
 @click.option("--show-undecided", is_flag=True, help="List each rule that could not be decided, and what it needs.")
 def check(
     reading: Reading,
@@ -71,6 +74,9 @@ def check(
     fail_on: str | None,
     fail_over: float | None,
     destinations: tuple[Destination, ...],
+    fix: bool,
+    unsafe_fixes: bool,
+    diff: bool,
     show_undecided: bool,
 ) -> int:
     """Print findings: what is wrong, where it is written, what it costs, what to write instead.
@@ -80,9 +86,11 @@ def check(
 
     Exit status: 0 nothing at the fail level, 1 findings, 2 bad usage or a crash.
     """
-    from dtlint.commands import Choice, check_files
+    from dtlint.commands import Choice, check_files, mending
 
-    return check_files(reading, Choice(select, ignore, fail_on, fail_over, show_undecided), destinations)
+    mend = mending(fix, diff, unsafe_fixes)
+    choice = Choice(select, ignore, fail_on, fail_over, show_undecided, mend, unsafe_fixes)
+    return check_files(reading, choice, destinations)
 
 
 @commands.command(cls=CommandLine, short_help="Print the plan: splits, memory, step time, money.")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -16,6 +16,7 @@ from dtlint.report.terminal import colour_wanted, printable, terminal_width
 
 if TYPE_CHECKING:
     from dtlint.config import Config
+    from dtlint.fix import Fixed
     from dtlint.rulebook.check import Report
     from dtlint.rulebook.finding import Finding
     from dtlint.rulebook.rule import Rule
@@ -40,14 +41,30 @@ class Refusal(click.ClickException):
         click.echo(f"dtlint: {self.format_message()}", file=file, err=file is None)
 
 
+Mend = Literal["no", "write", "show"]
+
+
+def mending(fix: bool, diff: bool, unsafe: bool) -> Mend:
+    """What the user's flags ask for."""
+    if fix and diff:
+        raise Refusal("--fix writes and --diff only shows: give one of them")
+    if unsafe and not (fix or diff):
+        raise Refusal("--unsafe-fixes says which remedies to write: give --fix or --diff with it")
+    return "write" if fix else "show" if diff else "no"
+
+
 class Choice(NamedTuple):
-    """Which rules a check looks at, and what makes it fail; () and None leave it to the config."""
+    """Which rules a check looks at, and what makes it fail; () and None leave it to the config. `mend`: whether
+    remedies are written into the files or shown as a patch, `unsafe` ones too.
+    """
 
     select: tuple[str, ...]
     ignore: tuple[str, ...]
     fail_on: str | None
     fail_over: float | None
     show_undecided: bool
+    mend: Mend = "no"
+    unsafe: bool = False
 
 
 def check_files(reading: Reading, choice: Choice, destinations: Sequence[Destination]) -> int:
@@ -57,13 +74,50 @@ def check_files(reading: Reading, choice: Choice, destinations: Sequence[Destina
     config = _with_choice(_config(reading), choice)
     rules = _rules([*config.rule_folders, *reading.rule_folders])
     _know_names(config, rules)
-    report = check_set(_runs(reading, config), config, rules)
+    if choice.mend == "show":
+        return _show_patch(_fixed(reading, config, rules, choice.unsafe))
+    if choice.mend == "write":
+        report = _write_fixes(_fixed(reading, config, rules, choice.unsafe))
+    else:
+        report = check_set(_runs(reading, config), config, rules)
     _say_remarks(report)
     for destination in destinations:
         write(_rendered(report, destination.format, choice), destination.file)
         if destination.format == "github":
             _add_step_summary(report)
     return exit_status(report.findings, config.fail_on, config.fail_over)
+
+
+def _fixed(reading: Reading, config: Config, rules: Sequence[Rule], unsafe: bool) -> Fixed:
+    """What can be mended in the files that the user names."""
+    from dtlint.api import check_set
+    from dtlint.fix import fix
+
+    if reading.command or STANDARD_INPUT in reading.paths:
+        raise Refusal("--fix and --diff need files: they cannot change standard input or a command")
+    return fix(lambda texts: check_set(_runs(reading, config, texts), config, rules), unsafe)
+
+
+def _show_patch(fixed: Fixed) -> int:
+    from dtlint.fix import diff
+
+    write(diff(fixed.texts, _shown), None)
+    return int(bool(fixed.texts))
+
+
+def _write_fixes(fixed: Fixed) -> Report:
+    """Write what was mended, say so, and give the report of what is left."""
+    from dtlint.fix import Unwritable
+    from dtlint.fix import write as write_files
+    from dtlint.report.frame import place
+
+    try:
+        write_files(fixed.texts)
+    except Unwritable as error:
+        raise Refusal(printable(str(error))) from None
+    for finding, remedy in fixed.fixes:
+        click.echo(f"fixed {finding.rule} ({place(finding.span.original())}): {printable(remedy.text)}", err=True)
+    return fixed.report
 
 
 def show_plan(reading: Reading, destination: Destination) -> int:
@@ -184,12 +238,13 @@ def _with_choice(config: Config, choice: Choice) -> Config:
     )
 
 
-def _runs(reading: Reading, config: Config) -> RunSet:
-    """What the paths hold, standard input among them, or the command after `--`."""
+def _runs(reading: Reading, config: Config, texts: Mapping[Path, str] | None = None) -> RunSet:
+    """What the paths hold, standard input among them, or the command after `--`; `texts` stand for files on disk."""
     from dtlint.api import options_of
     from dtlint.runs import read_command_line, read_runs
 
     options = options_of(reading.settings, reading.arguments, reading.environment, config)
+    options = options._replace(texts=texts or {})
     if reading.command:
         return read_command_line(reading.command, options)
     paths = [Path(path) for path in reading.paths] or [Path()]

@@ -10,10 +10,10 @@ from dtlint.frameworks.deepspeed_spelling import spell
 from dtlint.frameworks.deepspeed_values import flag, format_name, known, number, whole_number, word
 from dtlint.languages.json_tree import Document, Node, member, setting
 from dtlint.languages.traced import unknown_at
-from dtlint.source import Span
+from dtlint.source import Edit, Span
 from dtlint.value import Plain, Setting, Unknown, Value, assumed
 
-__all__ = ["home", "looks_like_config", "read_config", "spell"]
+__all__ = ["edits", "home", "looks_like_config", "read_config", "spell"]
 
 LAYER = "deepspeed-json"
 
@@ -61,6 +61,13 @@ def home(reading: Reading, setting: str) -> Span | None:
     from dtlint.frameworks.deepspeed_edits import home as place_in
 
     return place_in(reading, setting)
+
+
+def edits(reading: Reading, setting: str, value: Plain) -> tuple[Edit, ...]:
+    """What to change in a config's text so that it writes a setting; () where its text cannot be changed so."""
+    from dtlint.frameworks.deepspeed_edits import edits as written_in
+
+    return written_in(reading, setting, value)
 
 
 def _hides(root: Node | None) -> str:

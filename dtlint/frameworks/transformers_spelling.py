@@ -37,8 +37,24 @@ _WORDS: Mapping[tuple[str, Plain], str] = {
 }
 
 
-def spell(setting: str, value: Plain) -> str | None:
-    """A setting as the Trainer's command line has it, None for what it has no argument for."""
+_NOT_DEEPSPEEDS = (
+    "communication.bucket_bytes",
+    "communication.find_unused",
+    "sharding.stage",
+    "sharding.units",
+    "sharding.offload_parameters",
+    "sharding.offload_optimizer",
+)
+"""Settings whose arguments speak to DDP or FSDP; DeepSpeed has them in its own config."""
+
+
+def spell(setting: str, value: Plain, framework: str = "") -> str | None:
+    """A setting as the Trainer's command line has it, None for what it has no argument for.
+
+    `framework` is the one that carries the training out, "" where that is not known.
+    """
+    if framework == "deepspeed" and setting in _NOT_DEEPSPEEDS:
+        return None
     if (setting, value) in _WORDS:
         return _WORDS[setting, value]
     if setting == "communication.bucket_bytes" and isinstance(value, (int, float)):

@@ -13,7 +13,7 @@ from dtlint.record import NamedTuple
 from dtlint.value import Choice, Plain, Setting, Unknown, Value, derived, given
 
 if TYPE_CHECKING:
-    from dtlint.source import Span
+    from dtlint.source import Edit, Span
 
 __all__ = ["Dialect", "Infeasible", "Misfit", "Plan", "Term", "parse", "term", "vocabulary"]
 
@@ -40,12 +40,13 @@ class Dialect(NamedTuple):
 
     `home`: where a setting that is not written would be written. `spell`: how one writes it, in every file that must
     say it. `stated`: the values of a setting in all places that state it (a batch stands in a JSON and on the command
-    line).
+    line). `edits`: what writes a setting that no literal of its own states, () where that is not known.
     """
 
     home: Callable[[str], Span | None] = lambda setting: None
     spell: Callable[[str, Plain], str] = lambda setting, value: f"{setting}={_shown(value)}"
     stated: Callable[[str], tuple[Value, ...]] = lambda setting: ()
+    edits: Callable[[str, Plain], tuple[Edit, ...]] = lambda setting, value: ()
 
 
 class Plan:

@@ -46,16 +46,20 @@ def proposals(ready: ReadyRule, scope: Scope) -> Iterator[Proposal]:
 
 
 def edits(plan: Plan, changes: Mapping[str, Plain]) -> tuple[Edit, ...]:
-    """The edits that write `changes` wherever today's values stand; none at all unless every one of them is a literal
-    of its own.
+    """The edits that write `changes`: over today's literals, wherever they stand, or where the front end would have
+    them; none at all unless every change can be written.
     """
-    found = [_edit(plan, today, value, changes) for name, value in changes.items() for today in _statements(plan, name)]
+    found = [edit for name, value in changes.items() for edit in _written(plan, name, value, changes)]
     return () if None in found else tuple(dict.fromkeys(cast("list[Edit]", found)))
 
 
-def _statements(plan: Plan, name: str) -> tuple[Value | None, ...]:
-    """Today's values of a setting in every place that states it; None where none does."""
-    return plan.dialect.stated(name) or (plan.stated(name),)
+def _written(plan: Plan, name: str, value: Plain, changes: Mapping[str, Plain]) -> tuple[Edit | None, ...]:
+    """The edits for one setting, None among them where one of its places cannot be changed."""
+    stated = plan.dialect.stated(name) or tuple(filter(None, [plan.stated(name)]))
+    literals = tuple(_edit(plan, today, value, changes) for today in stated if today.origin.kind != "default")
+    if literals and None not in literals:
+        return literals
+    return plan.dialect.edits(name, value) or (None,)
 
 
 def _change(ready: ReadyRule, cure: Cure, scope: Scope) -> Proposal | None:
@@ -103,9 +107,9 @@ def _text(ready: ReadyRule, cure: Cure, changes: Mapping[str, Plain], scope: Sco
     return f"{written}: {ready.sentence(cure.say, scope)}" if cure.say else written
 
 
-def _edit(plan: Plan, found: Value | None, value: Plain, changes: Mapping[str, Plain]) -> Edit | None:
-    span = found.origin.span if found is not None else None
-    if found is None or span is None or _shared(plan, span, changes):
+def _edit(plan: Plan, found: Value, value: Plain, changes: Mapping[str, Plain]) -> Edit | None:
+    span = found.origin.span
+    if span is None or _shared(plan, span, changes):
         return None
     today, wanted = _literal(found.value), _literal(value)
     literal = span.original()

@@ -8,7 +8,7 @@ from types import ModuleType
 
 from dtlint.frameworks import Reading
 from dtlint.plan import Dialect, term
-from dtlint.source import Span
+from dtlint.source import Edit, Span
 from dtlint.value import Plain, Value
 
 MODULES = {
@@ -27,10 +27,18 @@ MODULES = {
     "transformers-fsdp": "transformers_fsdp",
     "transformers-python": "transformers_python",
 }
-"""Which framework module spells the settings of a layer (`spell`) and knows where they go (`home`, if it can tell)."""
+"""Which framework module spells the settings of a layer (`spell`), knows where they go (`home`, if it can tell) and how
+to write them there (`edits`, if the form of the text alone does not tell).
+"""
 
 
-_SPEAK_FOR = ("megatron-arguments", "accelerate-flags", "accelerate-yaml")
+_SPEAK_FOR = (
+    "megatron-arguments",
+    "accelerate-flags",
+    "accelerate-yaml",
+    "transformers-arguments",
+    "transformers-file",
+)
 """Layers that write a setting in the words of the framework in charge."""
 
 
@@ -56,11 +64,50 @@ def dialect_of(readings: Sequence[Reading], framework: str) -> Dialect:
         claims = (claim for reading in readings for claim in reading.claims if claim.setting == setting)
         return tuple(claim.value for claim in claims if isinstance(claim.value, Value))
 
-    return Dialect(home, spell, stated)
+    def edits(setting: str, value: Plain) -> tuple[Edit, ...]:
+        writable = [reading for reading in readings if _spelled(reading, setting, value, framework) is not None]
+        stating = [reading for reading in readings if _writes(reading, setting)]
+        if stating:
+            return tuple(edit for reading in stating for edit in _rewritten(reading, setting, value))
+        return next((made for reading in writable if (made := _added(reading, setting, value, framework))), ())
+
+    return Dialect(home, spell, stated, edits)
+
+
+def _rewritten(reading: Reading, setting: str, value: Plain) -> tuple[Edit, ...]:
+    """What gives a setting that a reading states another value: by the front end's own way, or a flag taken out."""
+    from dtlint.runs.writing import place_of, removed
+
+    write = getattr(_module(reading), "edits", None) if reading.layer in MODULES else None
+    if write is not None:
+        made: tuple[Edit, ...] = write(reading, setting, value)
+        return made
+    spans = [place_of(claim) for claim in reading.claims if claim.setting == setting and value is False]
+    taken = [removed(span) for span in spans if span is not None]
+    return tuple(edit for edit in taken if edit is not None)
+
+
+def _added(reading: Reading, setting: str, value: Plain, framework: str) -> tuple[Edit, ...]:
+    """What adds a setting to a reading's text."""
+    from dtlint.runs.writing import added
+
+    write = getattr(_module(reading), "edits", None)
+    if write is not None:
+        made: tuple[Edit, ...] = write(reading, setting, value)
+        return made
+    spelled = _spelled(reading, setting, value, framework)
+    edit = added(reading, spelled) if spelled else None
+    return () if edit is None else (edit,)
 
 
 def _states(reading: Reading, setting: str) -> bool:
     return any(claim.setting == setting and isinstance(claim.value, Value) for claim in reading.claims)
+
+
+def _writes(reading: Reading, setting: str) -> bool:
+    """Whether the setting stands in the text, and is not only what a front end takes for it."""
+    values = [claim.value for claim in reading.claims if claim.setting == setting]
+    return any(isinstance(value, Value) and value.origin.kind != "default" for value in values)
 
 
 def _samples(setting: str) -> tuple[Plain, ...]:

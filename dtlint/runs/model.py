@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from dtlint.frameworks import Reading
 from dtlint.languages.traced import Word
@@ -17,13 +18,14 @@ OWN_PARSER = "own-parser"
 
 class Options(NamedTuple):
     """What the user adds to the files: settings (override them), the cluster of dtlint.toml (fills gaps), the
-    script's caller.
+    script's caller. `texts` stand for what is on disk, by resolved path: changes not yet written.
     """
 
     settings: Mapping[str, Value] = {}
     cluster: Mapping[str, Value] = {}
     arguments: Mapping[str, str] = {}
     environment: Mapping[str, str] = {}
+    texts: Mapping[Path, str] = {}
 
 
 class Launch(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,16 +33,18 @@ SHELL_SUFFIXES = frozenset((".sh", ".bash", ".slurm", ".sbatch", ".slrm", ".sub"
 
 
 class Tree:
-    """File access for one invocation: `root` bounds what is read, `current` is what printed paths are relative to.
+    """File access for one invocation: `root` bounds what is read, `current` is what printed paths are relative to,
+    `texts` stand for what is on disk.
 
     `asked` keeps what the files of a folder ask for (versions.py).
     """
 
-    __slots__ = ("_found", "_names", "_sources", "asked", "current", "root")
+    __slots__ = ("_found", "_names", "_sources", "_texts", "asked", "current", "root")
 
-    def __init__(self, root: Path, current: Path) -> None:
+    def __init__(self, root: Path, current: Path, texts: Mapping[Path, str] | None = None) -> None:
         self.root = root
         self.current = current
+        self._texts = texts or {}
         self._sources: dict[Path, Source] = {}
         self._names: dict[Path, str] = {}
         self._found: dict[tuple[str, Path], Path | None] = {}
@@ -60,8 +62,12 @@ class Tree:
         """The file's text; Unreadable when it has none."""
         found = self._sources.get(file)
         if found is None:
-            found = self._sources[file] = read_source(file, self.shown(file))
+            found = self._sources[file] = self._read(file)
         return found
+
+    def _read(self, file: Path) -> Source:
+        text = self._texts.get(file.resolve()) if self._texts else None
+        return read_source(file, self.shown(file)) if text is None else Source(self.shown(file), text, file)
 
     def find(self, text: str, folder: Path) -> Path | None:
         """The file that `text` names: tried from `folder`, the current folder, and every folder above `folder` up to

@@ -1,0 +1,237 @@
+"""Writes remedies into the files: one after the other, each read again before it counts, until nothing more helps.
+
+A remedy is taken if the changed files say what it wants, say nothing else anew, and raise no error or warning that was
+not there. A safe one leaves the training mathematics unchanged.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from difflib import unified_diff
+from pathlib import Path
+
+from dtlint.plan import Plan, vocabulary
+from dtlint.record import NamedTuple
+from dtlint.rulebook.check import Report
+from dtlint.rulebook.finding import Finding, Remedy
+from dtlint.rulebook.rule import WORST_FIRST
+from dtlint.source import Edit, Source, Span
+from dtlint.value import Plain
+
+MOST_TRIES = 200
+"""Remedies that are tried in one call: each takes a whole check."""
+
+BATCH = ("parallel.data", "parallel.world_size", "batch.micro", "batch.accumulation")
+"""What makes up the global batch."""
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+Texts = Mapping[Path, str]
+"""Changed files by resolved path, with their whole text."""
+
+Check = Callable[[Texts], Report]
+"""Checks the files with the changed texts in place of what is on disk."""
+
+
+class Fix(NamedTuple):
+    """A remedy that was taken: of which finding (as it was), and what it wrote."""
+
+    finding: Finding
+    remedy: Remedy
+
+
+class Fixed(NamedTuple):
+    """What was done: the remedies in order, the texts of the files that changed, and what is left."""
+
+    fixes: tuple[Fix, ...]
+    texts: Texts
+    report: Report
+
+
+class Unwritable(Exception):  # noqa: N818 - a fact about a file, not a programming error
+    """A file that could not be written, with the sentence that says why."""
+
+
+def fix(check: Check, unsafe: bool) -> Fixed:
+    """Take remedies until none is left to take; `unsafe` ones change the training too. Nothing is written."""
+    fixed = Fixed((), {}, check({}))
+    tried: set[tuple[str, str, str]] = set()
+    while len(tried) < MOST_TRIES:
+        candidate = next((each for each in candidates(fixed.report.findings, unsafe) if _key(each) not in tried), None)
+        if candidate is None:
+            break
+        tried.add(_key(candidate))
+        fixed = _taken(fixed, candidate, check, unsafe) or fixed
+    return fixed
+
+
+def candidates(findings: Iterable[Finding], unsafe: bool) -> Iterator[Fix]:
+    """The remedies that may be written, those of the worst findings first; of each finding the best comes first.
+
+    Notes are advice, and what hangs on a guess is no reason to change a file: neither is fixed.
+    """
+    wanted = [finding for finding in findings if finding.severity != "note" and finding.confidence != "low"]
+    for finding in sorted(wanted, key=lambda each: WORST_FIRST.index(each.severity)):
+        for remedy in finding.remedies:
+            if remedy.edits and not remedy.raises and (unsafe or not remedy.changes_training):
+                yield Fix(finding, remedy)
+
+
+def applied(edits: Iterable[Edit], texts: Texts) -> Texts | None:
+    """The texts after the edits; None where two of them overlap or one lies in no file."""
+    by_file: dict[Path, list[Edit]] = {}
+    for edit in edits:
+        span = edit.span.original()
+        if span.source.file is None:
+            return None
+        by_file.setdefault(span.source.file.resolve(), []).append(Edit(span, edit.text))
+    changed = {file: _edited(found) for file, found in by_file.items()}
+    whole = {file: text for file, text in changed.items() if text is not None}
+    return {**texts, **whole} if len(whole) == len(changed) else None
+
+
+def write(texts: Texts) -> None:
+    """Replace the files by their new texts, each as a whole or not at all, mode and byte-order mark kept.
+
+    Unwritable for the first that cannot be.
+    """
+    for file, text in texts.items():
+        try:
+            _replace(file, _head(file) + text.encode("utf-8"))
+        except OSError as error:
+            raise Unwritable(f"cannot write {file}: {error.strerror}") from None
+
+
+def diff(texts: Texts, shown: Callable[[Path], str]) -> str:
+    """What `write` would change, as a patch; `shown` gives the path of a file in it."""
+    return "".join(line for file, text in texts.items() for line in _patch(file, text, shown(file)))
+
+
+def _taken(fixed: Fixed, candidate: Fix, check: Check, unsafe: bool) -> Fixed | None:
+    """The state after a remedy, None if it does not do what it should."""
+    if not all(_is_whole(edit.span.original().source) for edit in candidate.remedy.edits):
+        return None
+    texts = applied(candidate.remedy.edits, fixed.texts)
+    if texts is None or texts == fixed.texts:
+        return None
+    after = check(texts)
+    if not is_sound(fixed.report, after, candidate) or not (unsafe or trains_alike(fixed.report, after)):
+        return None
+    return Fixed((*fixed.fixes, candidate), texts, after)
+
+
+def is_sound(before: Report, after: Report, taken: Fix) -> bool:
+    """Whether the changed files say what the remedy wants and nothing else is another than before."""
+    if len(before.runs) != len(after.runs) or not _says(after, taken):
+        return False
+    pairs = zip(before.runs, after.runs, strict=True)
+    alone = all(not differing(one.plan, other.plan, tuple(taken.remedy.set)) for one, other in pairs)
+    return alone and not _raised(before.findings, after.findings) and _helps(after, taken.finding)
+
+
+def trains_alike(before: Report, after: Report) -> bool:
+    """Whether every run takes as many sequences to a step as before; where that is unknown, as many in each rank and
+    on as many ranks.
+    """
+    pairs = zip(before.runs, after.runs, strict=True)
+    return all(_batch(one.plan) == _batch(other.plan) for one, other in pairs)
+
+
+def _batch(plan: Plan) -> tuple[Plain, ...]:
+    whole = plan.value("batch.global")
+    return (whole,) if whole is not None else tuple(map(plan.value, BATCH))
+
+
+def differing(before: Plan, after: Plan, wanted: Sequence[str]) -> list[str]:
+    """The settings that the files state otherwise than before, but for `wanted` ones and those that the same literal
+    states.
+    """
+    names = [name for name in vocabulary() if name not in wanted and _differs(name, before, after)]
+    return [name for name in names if not (_together(name, before, wanted) or _together(name, after, wanted))]
+
+
+def _differs(name: str, before: Plan, after: Plan) -> bool:
+    one, other = before.stated(name), after.stated(name)
+    if one is None or other is None:
+        return one is not other
+    return one.value != other.value
+
+
+def _together(name: str, plan: Plan, wanted: Sequence[str]) -> bool:
+    span = _place(plan, name)
+    return span is not None and any(_place(plan, each) == span for each in wanted)
+
+
+def _place(plan: Plan, name: str) -> Span | None:
+    found = plan.stated(name)
+    return found.origin.span if found is not None else None
+
+
+def _says(after: Report, taken: Fix) -> bool:
+    plans = [after.runs[index].plan for index in taken.finding.runs]
+    return all(plan.value(name) == value for plan in plans for name, value in taken.remedy.set.items())
+
+
+def _raised(before: Sequence[Finding], after: Sequence[Finding]) -> bool:
+    """Whether a rule finds more than it did."""
+    return bool(_serious(after) - _serious(before))
+
+
+def _serious(findings: Iterable[Finding]) -> Counter[str]:
+    return Counter(finding.rule for finding in findings if finding.severity != "note")
+
+
+def _helps(after: Report, finding: Finding) -> bool:
+    """Whether an error is gone; a warning may be left, smaller than it was."""
+    same = [each for each in after.findings if each.rule == finding.rule and set(each.runs) & set(finding.runs)]
+    return finding.severity != "error" or not any(each.severity == "error" for each in same)
+
+
+def _key(candidate: Fix) -> tuple[str, str, str]:
+    return candidate.finding.rule, candidate.finding.span.original().path, candidate.remedy.text
+
+
+def _edited(edits: Sequence[Edit]) -> str | None:
+    """The text of a file after edits that do not overlap; what is inserted at one place keeps its order."""
+    ordered = sorted(edits, key=lambda edit: (edit.span.start, edit.span.end))
+    text, at, parts = ordered[0].span.source.text, 0, []
+    for span, new in ordered:
+        if span.start < at:
+            return None
+        parts += [text[at : span.start], new]
+        at = span.end
+    return "".join([*parts, text[at:]])
+
+
+def _is_whole(source: Source) -> bool:
+    """Whether the text is what the file holds, and not what is left of bytes that are not UTF-8."""
+    return "\N{REPLACEMENT CHARACTER}" not in source.text
+
+
+def _head(file: Path) -> bytes:
+    with file.open("rb") as opened:
+        return BYTE_ORDER_MARK if opened.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK else b""
+
+
+def _replace(file: Path, data: bytes) -> None:
+    mode = stat.S_IMODE(file.stat().st_mode)
+    handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    try:
+        with os.fdopen(handle, "wb") as opened:
+            opened.write(data)
+        Path(name).chmod(mode)
+        Path(name).replace(file)
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _patch(file: Path, text: str, path: str) -> Iterator[str]:
+    before = file.read_bytes().decode("utf-8-sig").splitlines(keepends=True)
+    lines = unified_diff(before, text.splitlines(keepends=True), f"a/{path}", f"b/{path}")
+    for line in lines:
+        yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
