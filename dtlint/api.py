@@ -27,7 +27,15 @@ def options_of(
 ) -> Options:
     """What a user adds to the files: `--set` values, script arguments, environment, and the settings of dtlint.toml."""
     known = config or Config()
-    return Options({**known.settings, **(settings or {})}, known.cluster, arguments or {}, environment or {})
+    return Options(
+        {**known.settings, **(settings or {})},
+        known.cluster,
+        arguments or {},
+        environment or {},
+        expected=known.expected,
+        clusters=known.clusters,
+        folder=known.folder,
+    )
 
 
 def check(

@@ -29,6 +29,8 @@ FAILED = 2
 
 INTERRUPTED = 130
 
+_FILE = click.Path(path_type=Path)
+
 OBJECTS_BETWEEN_COLLECTIONS = 100_000
 """Python looks for cyclic garbage every 700 objects, which are reached while modules load and never become garbage."""
 
@@ -63,6 +65,13 @@ def commands() -> None:
     help="text (default), concise, json, sarif, github, gitlab, rdjson, junit or markdown, to standard output or a "
     "file; may be repeated.",
 )
+@click.option("--baseline", type=_FILE, metavar="FILE", help="Hide the findings that this file has as known ones.")
+@click.option("--write-baseline", type=_FILE, metavar="FILE", help="Keep today's findings in this file, and no report.")
+@click.option(
+    "--config-from",
+    metavar="REVISION",
+    help="Take dtlint.toml, ignores, house rules and baseline from this git revision: a change cannot silence itself.",
+)
 @click.option("--fix", is_flag=True, help="Write remedies that leave the training as it is into the files.")
 @click.option("--unsafe-fixes", is_flag=True, help="With --fix or --diff: remedies that change the training too.")
 @click.option("--diff", is_flag=True, help="Print what --fix would change as a patch, and write nothing.")
@@ -74,6 +83,9 @@ def check(
     fail_on: str | None,
     fail_over: float | None,
     destinations: tuple[Destination, ...],
+    baseline: Path | None,
+    write_baseline: Path | None,
+    config_from: str | None,
     fix: bool,
     unsafe_fixes: bool,
     diff: bool,
@@ -86,10 +98,12 @@ def check(
 
     Exit status: 0 nothing at the fail level, 1 findings, 2 bad usage or a crash.
     """
-    from dtlint.commands import Choice, check_files, mending
+    from dtlint.commands import Choice, check_files, keep_baseline, mending
 
     mend = mending(fix, diff, unsafe_fixes)
-    choice = Choice(select, ignore, fail_on, fail_over, show_undecided, mend, unsafe_fixes)
+    choice = Choice(select, ignore, fail_on, fail_over, show_undecided, mend, unsafe_fixes, baseline, config_from)
+    if write_baseline is not None:
+        return keep_baseline(reading, choice, write_baseline)
     return check_files(reading, choice, destinations)
 
 

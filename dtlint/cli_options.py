@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -22,6 +22,19 @@ PLAN_FORMATS = ("text", "json")
 COMMAND_WORDS = "dtlint.command"
 
 
+STANDARD_INPUT = "-"
+
+
+class Refusal(click.ClickException):
+    """Something in the user's way of calling that cannot be done, with the sentence that says what."""
+
+    exit_code = 2
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print the sentence to standard error."""
+        click.echo(f"dtlint: {self.format_message()}", file=file, err=file is None)
+
+
 class Reading(NamedTuple):
     """What a command reads: paths, the words after `--`, and what the user states beside the files."""
 
@@ -31,6 +44,7 @@ class Reading(NamedTuple):
     arguments: Mapping[str, str]
     environment: Mapping[str, str]
     config_file: Path | None
+    cluster: str
     rule_folders: tuple[Path, ...]
 
 
@@ -127,6 +141,11 @@ def parse_names(_: click.Context, parameter: click.Parameter, texts: tuple[str, 
     return tuple(name.strip() for text in texts for name in text.split(",") if name.strip())
 
 
+def shown_path(file: Path) -> str:
+    """A file as messages call it: relative to the current folder if it lies below it."""
+    return file.relative_to(Path.cwd()).as_posix() if file.is_relative_to(Path.cwd()) else file.as_posix()
+
+
 def near(word: str, known: tuple[str, ...]) -> str:
     """`; did you mean ...?` for a mistyped word, "" where nothing is near."""
     from difflib import get_close_matches
@@ -170,6 +189,9 @@ _READING: tuple[Callable[[Command], Command], ...] = (
     click.option(
         "--config", "config_file", type=click.Path(path_type=Path), metavar="FILE",
         help="Read this dtlint.toml instead of the nearest one.",
+    ),
+    click.option(
+        "--cluster", default="", metavar="NAME", help="Take the [clusters.NAME] table of dtlint.toml for every file.",
     ),
     click.option(
         "--rules", "rule_folders", multiple=True, type=click.Path(path_type=Path), metavar="DIR",

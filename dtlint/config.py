@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dtlint.record import NamedTuple
 from dtlint.value import Value
 
+if TYPE_CHECKING:
+    from dtlint.source import Source
+
 NAMES = ("dtlint.toml", ".dtlint.toml", "pyproject.toml")
+
+
+Counts = Mapping[str, Mapping[str, int]]
+"""How many findings each rule has in each file; paths are relative to the baseline's folder, `/` between parts."""
+
+
+class Baseline(NamedTuple):
+    """Known findings: `path` is what messages call the file, `folder` what its paths are relative to."""
+
+    path: str
+    folder: Path
+    counts: Counts
 
 
 class Config(NamedTuple):
@@ -17,6 +33,9 @@ class Config(NamedTuple):
     `cluster` fills what no file says, `settings` win over the files; both by setting name. `limits` are by rule and
     limit ("pipeline-bubble.bubble"), `severities` by rule (error, warning, note, off), `file_ignores` pairs of a
     path pattern (relative to `folder`) and the rules to leave out there. `fail_over` is a share of a step, 0 to 1.
+    `expected` are values that every plan has to have. `clusters` are further clusters, by the pattern of the files that
+    run on them. `baseline` are the findings that are known. Where `text_before` gives the earlier text of a file, only
+    the ignores count that stood in it.
     """
 
     path: str = ""
@@ -31,6 +50,10 @@ class Config(NamedTuple):
     limits: Mapping[str, float] = {}
     severities: Mapping[str, str] = {}
     file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    expected: Mapping[str, Value] = {}
+    clusters: tuple[tuple[str, Mapping[str, Value]], ...] = ()
+    baseline: Baseline | None = None
+    text_before: Callable[[Source], str | None] | None = None
 
 
 class ConfigError(ValueError):
@@ -43,12 +66,20 @@ class ConfigError(ValueError):
         self.message = message
 
 
-def find_config(start: Path) -> Path | None:
-    """The nearest config file in `start` or above it, up to the top of the git work tree (without one: `start`)."""
+def find_config(start: Path, text: Callable[[Path], str | None]) -> Path | None:
+    """The nearest config file in `start` or above it, up to the top of the git work tree (without one: `start`).
+
+    `text` gives what a file holds, None for one that is not there.
+    """
     folder = start.resolve()
     above = [folder, *folder.parents]
     top = next((index for index, each in enumerate(above) if (each / ".git").exists()), 0)
-    return next((file for each in above[: top + 1] for file in _candidates(each)), None)
+    files = (each / name for each in above[: top + 1] for name in NAMES)
+    return next((file for file in files if _holds_config(file.name, text(file))), None)
+
+
+def _holds_config(name: str, text: str | None) -> bool:
+    return text is not None and (name != "pyproject.toml" or "tool.dtlint" in text)
 
 
 def share(text: str) -> float:
@@ -61,10 +92,3 @@ def share(text: str) -> float:
     if not 0 <= value <= 1:
         raise ValueError(f"a share of a step lies between 0% and 100%, not at {text}")
     return value
-
-
-def _candidates(folder: Path) -> Iterator[Path]:
-    for name in NAMES:
-        file = folder / name
-        if file.is_file() and (name != "pyproject.toml" or b"tool.dtlint" in file.read_bytes()):
-            yield file

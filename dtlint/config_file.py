@@ -13,20 +13,41 @@ from dtlint.config_schema import Fault, Toml, faults, line_of, suggestion
 from dtlint.plan import Misfit
 from dtlint.plan.vocabulary import fit, term
 from dtlint.source import Unreadable, read_source
-from dtlint.value import Plain, given
+from dtlint.value import Plain, Value, given
+
+EXPECTATION = "plan-departs"
+"""The rule about [expect]."""
 
 
-def read_config(file: Path, path: str) -> Config:
-    """The config in `file`, called `path` in messages; ConfigError for what is not whole, with its line."""
+def read_config(file: Path, path: str, cluster: str = "") -> Config:
+    """The config in `file`, called `path` in messages; ConfigError for what is not whole, with its line.
+
+    `cluster` names the table that counts for every file, whatever the file itself says.
+    """
     try:
         text = read_source(file, path).text
     except Unreadable as error:
         raise ConfigError(path, 1, error.reason) from None
-    prefix = ("tool", "dtlint") if file.name == "pyproject.toml" else ()
+    return parse_config(text, path, file.resolve().parent, cluster)
+
+
+def parse_config(text: str, path: str, folder: Path, cluster: str = "") -> Config:
+    """The config in a text that stands, or stood, in `folder` under the name that `path` ends with."""
+    prefix = ("tool", "dtlint") if path.endswith("pyproject.toml") else ()
     table = _table(text, path, prefix)
+    if cluster:
+        table = {**table, "cluster": cluster, "clusters": _without_paths(table)}
     for fault in _all_faults(table):
         raise ConfigError(path, line_of(text, (*prefix, *fault.keys)), fault.message)
-    return _config(table, path, file.resolve().parent)
+    return _config(table, path, folder)
+
+
+def _without_paths(table: dict[str, Toml]) -> dict[str, Toml]:
+    """The clusters, none of them chosen by the path of a file."""
+    return {
+        name: {key: value for key, value in cast("dict[str, Toml]", entry).items() if key != "paths"}
+        for name, entry in _tables(table, "clusters").items()
+    }
 
 
 def _table(text: str, path: str, prefix: tuple[str, ...]) -> dict[str, Toml]:
@@ -69,12 +90,13 @@ def _cluster_faults(table: dict[str, Toml]) -> Iterator[Fault]:
 
 
 def _misfits(table: dict[str, Toml]) -> Iterator[Fault]:
-    """Values that the vocabulary refuses, in [settings] and in every [clusters] table."""
+    """Values that the vocabulary refuses, in [settings], [expect] and in every [clusters] table."""
     for cluster, machines in _tables(table, "clusters").items():
-        for key, value in cast("dict[str, Toml]", machines).items():
+        for key, value in _machines(machines).items():
             yield from _misfit(("clusters", cluster, key), f"cluster.{key}", value)
-    for name, value in _flat(_tables(table, "settings")):
-        yield from _misfit(("settings", *_keys(table, name)), name, value)
+    for part in ("settings", "expect"):
+        for name, value in _flat(_tables(table, part)):
+            yield from _misfit((part, *_keys(_tables(table, part), name)), name, value)
 
 
 def _misfit(keys: tuple[str, ...], name: str, value: Toml) -> Iterator[Fault]:
@@ -85,7 +107,7 @@ def _misfit(keys: tuple[str, ...], name: str, value: Toml) -> Iterator[Fault]:
 
 
 def _keys(table: dict[str, Toml], name: str) -> tuple[str, ...]:
-    return (name,) if name in _tables(table, "settings") else tuple(name.split("."))
+    return (name,) if name in table else tuple(name.split("."))
 
 
 def _config(table: dict[str, Toml], path: str, folder: Path) -> Config:
@@ -94,7 +116,7 @@ def _config(table: dict[str, Toml], path: str, folder: Path) -> Config:
     return Config(
         path,
         folder,
-        {f"cluster.{key}": given(_plain(value), path) for key, value in cluster.items()},
+        _cluster(cluster, path),
         {name: given(_plain(value), path) for name, value in _flat(_tables(table, "settings"))},
         tuple(folder / name for name in _words(table, "rule-folders")),
         _words(table, "select"),
@@ -102,15 +124,40 @@ def _config(table: dict[str, Toml], path: str, folder: Path) -> Config:
         str(table.get("fail-on", "error")),
         None if over is None else share(str(over)),
         dict(_limits(table)),
-        {rule: str(entry["severity"]) for rule, entry in _rules(table).items() if "severity" in entry},
+        _severities(table),
         tuple((pattern, _words(ignores, pattern)) for pattern in ignores),
+        {name: given(_plain(value), path) for name, value in _flat(_tables(table, "expect"))},
+        tuple(_by_path(table, path)),
     )
 
 
+def _severities(table: dict[str, Toml]) -> dict[str, str]:
+    """The severities that the team states; what it expects of plans is an error unless it says otherwise."""
+    stated = {rule: str(entry["severity"]) for rule, entry in _rules(table).items() if "severity" in entry}
+    return {**({EXPECTATION: "error"} if "expect" in table else {}), **stated}
+
+
+def _by_path(table: dict[str, Toml], path: str) -> Iterator[tuple[str, dict[str, Value]]]:
+    """The clusters whose table says which files run on them, by pattern."""
+    for entry in _tables(table, "clusters").values():
+        for pattern in _words(cast("dict[str, Toml]", entry), "paths"):
+            yield pattern, _cluster(entry, path)
+
+
+def _cluster(entry: Toml, path: str) -> dict[str, Value]:
+    return {f"cluster.{key}": given(_plain(value), path) for key, value in _machines(entry).items()}
+
+
+def _machines(entry: Toml) -> dict[str, Toml]:
+    """The keys of a cluster that are about its machines."""
+    return {key: value for key, value in cast("dict[str, Toml]", entry).items() if key != "paths"}
+
+
 def _chosen_cluster(table: dict[str, Toml]) -> dict[str, Toml]:
-    """The cluster that the file names, or its only one."""
+    """The cluster that the file names, or the only one that is for all files."""
     clusters = _tables(table, "clusters")
-    name = table.get("cluster", next(iter(clusters)) if len(clusters) == 1 else None)
+    everywhere = [name for name, entry in clusters.items() if "paths" not in cast("dict[str, Toml]", entry)]
+    name = table.get("cluster", everywhere[0] if len(everywhere) == 1 else None)
     return cast("dict[str, Toml]", clusters.get(str(name), {}))
 
 

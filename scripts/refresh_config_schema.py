@@ -25,15 +25,20 @@ def cluster_key(term: Term) -> dict[str, object]:
     return {"type": TYPES[term.type], **limits, **values, "description": term.meaning + unit}
 
 
+PATHS = {
+    "type": "array",
+    "items": {"type": "string"},
+    "description": "patterns of the files that run on this cluster, relative to this file; without it, for all files",
+}
+
+
 def main() -> None:
     """Rewrite the file in place."""
     schema = json.loads(FILE.read_text(encoding="utf-8"))
     clusters = schema["properties"]["clusters"]["additionalProperties"]
-    clusters["properties"] = {
-        name.removeprefix("cluster."): cluster_key(term)
-        for name, term in vocabulary().items()
-        if name.startswith("cluster.")
-    }
+    cluster_terms = {name: term for name, term in vocabulary().items() if name.startswith("cluster.")}
+    keys = {name.removeprefix("cluster."): cluster_key(term) for name, term in cluster_terms.items()}
+    clusters["properties"] = {**keys, "paths": PATHS}
     FILE.write_text(json.dumps(schema, indent=2) + "\n", encoding="utf-8")
 
 

@@ -28,6 +28,7 @@ torchrun --nnodes 4 --nproc_per_node 8 --rdzv_backend c10d --rdzv_endpoint node0
 """
 
 CLEAN = LAUNCH.replace("size 16", "size 8")
+BROKEN = CLEAN.replace(" --overlap-grad-reduce", "").replace(" --bf16", " --overlap-param-gather --bf16")
 
 
 @pytest.fixture
@@ -112,6 +113,25 @@ def test_json_alone_on_standard_output(folder: Path, capsys: pytest.CaptureFixtu
     report = json.loads(capsys.readouterr().out)
     assert report["runs"][0]["settings"]["parallel.tensor"]["value"] == 16
     assert "tp-crosses-node" in [finding["rule"] for finding in report["findings"]]
+
+
+def test_fixes_are_written_and_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(folder, launch__sh=BROKEN)
+    assert run(["check", "launch.sh", "--fix"]) == 0
+    captured = capsys.readouterr()
+    assert (folder / "launch.sh").read_text() == CLEAN.replace(" --bf16", " --overlap-param-gather --bf16")
+    assert captured.err == "fixed overlap-flag-dependency (launch.sh:5:47): --overlap-grad-reduce\n"
+    assert "nothing found" in captured.out
+
+
+def test_a_patch_is_printed_and_nothing_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(folder, launch__sh=BROKEN)
+    assert run(["check", "launch.sh", "--diff"]) == 1
+    assert (folder / "launch.sh").read_text() == BROKEN
+    assert capsys.readouterr().out.startswith("--- a/launch.sh\n+++ b/launch.sh\n@@ -2,4 +2,4 @@\n")
+    write(folder, launch__sh=CLEAN)
+    assert run(["check", "launch.sh", "--diff"]) == 0
+    assert capsys.readouterr().out == ""
 
 
 def test_several_formats_at_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -213,6 +233,13 @@ def test_a_file_that_cannot_be_read_is_a_finding(folder: Path, capsys: pytest.Ca
         (["check", "--ignore", "DT9999"], "no rule 'DT9999'"),
         (["check", "--config", "none.toml"], "no such config file: none.toml"),
         (["check", "--rules", "nowhere"], "no such folder of rules: nowhere"),
+        (["check", "--fix", "--diff"], "--fix writes and --diff only shows: give one of them"),
+        (["check", "--unsafe-fixes"], "--unsafe-fixes says which remedies to write: give --fix or --diff with it"),
+        (["check", "--fix", "--", "torchrun", "train.py"], "--fix and --diff need files"),
+        (["check", "--diff", "-"], "--fix and --diff need files"),
+        (["check", "--cluster", "prod"], "--cluster prod: there is no dtlint.toml that describes it"),
+        (["check", "--baseline", "none.json"], "dtlint: no such baseline: none.json"),
+        (["check", "--format", "sarif", "--format", "junit"], "sarif and junit both go to standard output"),
         (["check", "--colour"], "No such option"),
         (["chekc"], "No such command"),
         (["explain", "tp-cross"], "no rule 'tp-cross'"),

@@ -8,10 +8,13 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from dtlint.api import check_set, options_of
 from dtlint.config import Config, ConfigError, find_config, share
-from dtlint.config_file import read_config
+from dtlint.config_file import parse_config, read_config
 from dtlint.config_schema import FILE, Toml, faults
+from dtlint.ground import work_tree
 from dtlint.plan.vocabulary import vocabulary
+from dtlint.runs import read_runs
 
 WHOLE = """\
 cluster = "prod"
@@ -146,20 +149,20 @@ def test_the_nearest_config_up_to_the_work_tree_is_taken(tmp_path: Path) -> None
     inner.mkdir(parents=True)
     (tmp_path / "dtlint.toml").touch()
     (repository / ".git").mkdir()
-    assert find_config(inner) is None
+    assert find_config(inner, work_tree().text) is None
     (repository / "pyproject.toml").write_text("[tool.dtlint]\n", encoding="utf-8")
-    assert find_config(inner) == repository / "pyproject.toml"
+    assert find_config(inner, work_tree().text) == repository / "pyproject.toml"
     (repository / "jobs" / "pyproject.toml").write_text("[tool.ruff]\n", encoding="utf-8")
-    assert find_config(inner) == repository / "pyproject.toml"
+    assert find_config(inner, work_tree().text) == repository / "pyproject.toml"
     (repository / "jobs" / "dtlint.toml").touch()
-    assert find_config(inner) == repository / "jobs" / "dtlint.toml"
+    assert find_config(inner, work_tree().text) == repository / "jobs" / "dtlint.toml"
 
 
 def test_outside_a_work_tree_only_the_folder_itself_counts(tmp_path: Path) -> None:
     (tmp_path / "dtlint.toml").touch()
     (tmp_path / "jobs").mkdir()
-    assert find_config(tmp_path / "jobs") is None
-    assert find_config(tmp_path) == tmp_path / "dtlint.toml"
+    assert find_config(tmp_path / "jobs", work_tree().text) is None
+    assert find_config(tmp_path, work_tree().text) == tmp_path / "dtlint.toml"
 
 
 @pytest.mark.parametrize(("text", "value"), [("20%", 0.2), ("0.2", 0.2), ("0", 0), (" 5 %", 0.05), ("100%", 1)])
@@ -200,6 +203,69 @@ def test_the_check_agrees_with_the_published_schema(table: dict[str, Toml]) -> N
 def test_the_schema_lists_the_cluster_settings_of_the_vocabulary() -> None:
     schema = json.loads(FILE.read_text(encoding="utf-8"))
     keys = schema["properties"]["clusters"]["additionalProperties"]["properties"]
+    del keys["paths"]
     assert {f"cluster.{key}" for key in keys} == {name for name in vocabulary() if name.startswith("cluster.")}
     for key, entry in keys.items():
         assert entry["description"].startswith(vocabulary()[f"cluster.{key}"].meaning)
+
+
+CLUSTERS = """\
+[clusters.prod]
+gpu = "H100"
+
+[clusters.dev]
+gpu = "A100-40GB"
+paths = ["dev/*", "scratch/*.sh"]
+"""
+
+
+class TestClusters:
+    """Machines by the path of the file that starts a run, or by name."""
+
+    def gpu(self, folder: Path, name: str, cluster: str = "") -> object:
+        config = parse_config(CLUSTERS, "dtlint.toml", folder, cluster)
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("torchrun --nproc_per_node 8 train.py\n", encoding="utf-8")
+        (run,) = read_runs([folder / name], options_of(config=config)).runs
+        return run.plan.value("cluster.gpu")
+
+    def test_the_one_for_all_files(self, tmp_path: Path) -> None:
+        assert self.gpu(tmp_path, "jobs/run.sh") == "H100"
+
+    def test_the_one_whose_pattern_fits(self, tmp_path: Path) -> None:
+        assert self.gpu(tmp_path, "dev/run.sh") == "A100-40GB"
+
+    def test_the_one_that_the_user_names(self, tmp_path: Path) -> None:
+        assert self.gpu(tmp_path, "dev/run.sh", "prod") == "H100"
+
+    def test_one_that_there_is_not(self, tmp_path: Path) -> None:
+        with pytest.raises(ConfigError, match=r"no \[clusters.prud\] table; did you mean 'prod'\?"):
+            parse_config(CLUSTERS, "dtlint.toml", tmp_path, "prud")
+
+
+class TestExpectations:
+    """[expect]: what every plan has to be."""
+
+    def test_values_are_checked_like_settings(self, tmp_path: Path) -> None:
+        config = read(tmp_path, '[expect]\nparallel.tensor = 8\n"batch.micro" = 2\n')
+        assert {name: value.value for name, value in config.expected.items()} == {
+            "parallel.tensor": 8,
+            "batch.micro": 2,
+        }
+
+    def test_a_mistyped_one_has_its_line(self, tmp_path: Path) -> None:
+        with pytest.raises(ConfigError, match=r"dtlint.toml:2: unknown setting 'parallel.tensr'"):
+            read(tmp_path, "[expect]\nparallel.tensr = 8\n")
+
+    def test_a_plan_that_departs_is_an_error_by_default(self, tmp_path: Path) -> None:
+        assert read(tmp_path, "[expect]\nparallel.tensor = 8\n").severities == {"plan-departs": "error"}
+
+    def test_a_team_may_make_it_less(self, tmp_path: Path) -> None:
+        text = '[expect]\nparallel.tensor = 8\n[rules.plan-departs]\nseverity = "warning"\n'
+        assert read(tmp_path, text).severities == {"plan-departs": "warning"}
+
+    def test_what_is_not_known_is_undecided(self, tmp_path: Path) -> None:
+        config = read(tmp_path, "[expect]\nbatch.global = 64\n")
+        (tmp_path / "run.sh").write_text("torchrun --nproc_per_node 8 train.py\n", encoding="utf-8")
+        report = check_set(read_runs([tmp_path / "run.sh"], options_of(config=config)), config)
+        assert [entry.needs for entry in report.undecided if entry.rule == "plan-departs"] == [("batch.global",)]

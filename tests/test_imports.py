@@ -16,6 +16,8 @@ PACKAGE = Path(__file__).parents[1] / "dtlint"
 ROOMS = (
     "record",
     "source",
+    "revisions",
+    "ground",
     "value",
     "interval",
     "release",
@@ -35,6 +37,8 @@ ROOMS = (
     "report",
     "api",
     "cli_options",
+    "terms",
+    "output",
     "commands",
     "cli",
 )

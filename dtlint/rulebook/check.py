@@ -12,7 +12,7 @@ from dtlint.rulebook.confidence import confidence
 from dtlint.rulebook.evidence import evidence
 from dtlint.rulebook.finding import Finding, Summary, Undecided
 from dtlint.rulebook.hits import Hit, by_cause, on_runs, on_tree, tree_of, undecided
-from dtlint.rulebook.ignores import COLLECTIONS, Ignore, collections_of, hiding, ignores_in, left_out
+from dtlint.rulebook.ignores import COLLECTIONS, Ignore, collections_of, hiding, ignores_in, left_out, standing_before
 from dtlint.rulebook.price import Priced, Watch, priced_proposals, remedies_of
 from dtlint.rulebook.ready import ReadyRule
 from dtlint.rulebook.rule import SEVERITIES, WORST_FIRST, Rule, Severity
@@ -74,13 +74,36 @@ def check(runs: RunSet, rules: Sequence[Rule], config: Config) -> Report:
     marks = [*on_runs(runs, others), *on_tree(runs, tree_of(runs), others)]
     hits = [mark for mark in marks if isinstance(mark, Hit)]
     open_rules = undecided(marks)
-    sightings, unused, ignores = _without_ignored(_sighted(hits, config), runs)
+    ignores, new_ignores = _ignores(runs, config)
+    sightings, unused = _without_ignored(_sighted(hits, config), ignores)
     decided = {rule.name for rule in in_force} - {entry.rule for entry in open_rules}
     comments = Plan({}, collections_of(ignores, unused, rules, decided))
     on_comments = [mark for mark in on_tree(runs, comments, about_ignores) if isinstance(mark, Hit)]
     seen = [each for each in (*sightings, *_sighted(on_comments, config)) if _shows(each.finding, runs, config)]
-    findings, summary = _priced(seen, hits, others, runs)
-    return Report(_in_order(findings), open_rules, summary, runs.runs, in_force, (*runs.remarks, *_flood(len(seen))))
+    new, remarks = _without_known(seen, runs, config)
+    findings, summary = _priced(new, hits, others, runs)
+    remarks = (*runs.remarks, *new_ignores, *remarks, *_flood(len(new)))
+    return Report(_in_order(findings), open_rules, summary, runs.runs, in_force, remarks)
+
+
+def _without_known(
+    sightings: Sequence[Sighting], runs: RunSet, config: Config
+) -> tuple[Sequence[Sighting], tuple[str, ...]]:
+    """What the baseline does not have, and what the baseline has too much of; rules that cannot be ignored have no
+    part in it.
+    """
+    if config.baseline is None:
+        return sightings, ()
+    from dtlint.rulebook.baseline import stale, unknown_to
+
+    findings = [each.finding for each in sightings]
+    shown = unknown_to(config.baseline, findings)
+    files = [source.file for source in runs.sources if source.file is not None]
+    kept = [each for each, new in zip(sightings, shown, strict=True) if new or not each.hit.ready.rule.ignorable]
+    hidden = len(sightings) - len(kept)
+    findings_hidden = "1 finding" if hidden == 1 else f"{hidden} findings"
+    known = (f"{findings_hidden} hidden as known in {config.baseline.path}",) if hidden else ()
+    return kept, (*known, *stale(config.baseline, findings, files))
 
 
 def _flood(count: int) -> Iterator[str]:
@@ -110,11 +133,21 @@ def _sighting(group: Sequence[Hit], config: Config) -> Sighting:
     return Sighting(finding, hit)
 
 
-def _without_ignored(
-    sightings: Iterable[Sighting], runs: RunSet
-) -> tuple[list[Sighting], list[Ignore], Sequence[Ignore]]:
-    """What no ignore hides, the ignores that hide nothing, and all ignores."""
+def _ignores(runs: RunSet, config: Config) -> tuple[list[Ignore], tuple[str, ...]]:
+    """The ignores that count; where only those of an earlier revision do, a sentence for each newer one."""
     ignores = ignores_in(runs.sources)
+    if config.text_before is None:
+        return ignores, ()
+    standing = standing_before(ignores, config.text_before)
+    new = [ignore.span for ignore, stands in zip(ignores, standing, strict=True) if not stands]
+    said = tuple(f"{span.path}:{span.line}: this ignore is new, and does not count here" for span in new)
+    return [ignore for ignore, stands in zip(ignores, standing, strict=True) if stands], said
+
+
+def _without_ignored(
+    sightings: Iterable[Sighting], ignores: Sequence[Ignore]
+) -> tuple[list[Sighting], Sequence[Ignore]]:
+    """What no ignore hides, and the ignores that hide nothing."""
     kept: list[Sighting] = []
     used: set[Ignore] = set()
     for sighting in sightings:
@@ -122,7 +155,7 @@ def _without_ignored(
         used.update(hidden_by)
         if not hidden_by:
             kept.append(sighting)
-    return kept, [ignore for ignore in ignores if ignore not in used], ignores
+    return kept, [ignore for ignore in ignores if ignore not in used]
 
 
 def _shows(finding: Finding, runs: RunSet, config: Config) -> bool:

@@ -49,10 +49,19 @@ def run_example(rule: Rule, example: Example) -> list[str]:
             settings = {key: given(fit(term(key), value)) for key, value in example.set.items()}
         except (ValueError, OSError, Misfit) as error:
             return [f"this {example.kind} example cannot be set up: {error}"]
-        report = check(read_runs([folder], Options(settings)), [rule], Config())
+        config = _config(folder)
+        report = check(read_runs([folder], Options(settings, expected=config.expected)), [rule], config)
         found = [(_file(finding, folder), finding.span.line) for finding in report.findings]
     holes = [finding.message for finding in report.findings if _HOLE.search(finding.message)]
     return [*_complaints(example, found, bool(report.undecided)), *map(_about_hole, holes)]
+
+
+def _config(folder: Path) -> Config:
+    """The example's own dtlint.toml, if it has one."""
+    from dtlint.config_file import read_config
+
+    file = folder / "dtlint.toml"
+    return read_config(file, file.name) if file.is_file() else Config()
 
 
 def _write(folder: Path, example: Example) -> None:

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from itertools import islice
 
@@ -54,6 +55,23 @@ class Ignore(NamedTuple):
 def ignores_in(sources: Iterable[Source]) -> list[Ignore]:
     """Every ignore of the files, one for each rule named."""
     return [ignore for source in sources if MARK in source.text for ignore in islice(_of(source), MOST)]
+
+
+def standing_before(ignores: Iterable[Ignore], text_before: Callable[[Source], str | None]) -> list[bool]:
+    """For each ignore whether its file already had it, with the same rule and reason: one more of a kind is new."""
+    left: Counter[tuple[str, str, str]] = Counter()
+    read: set[str] = set()
+    found: list[bool] = []
+    for ignore in ignores:
+        source = ignore.span.source
+        if source.path not in read:
+            read.add(source.path)
+            before = Source(source.path, text_before(source) or "")
+            left.update((source.path, each.rule, each.reason) for each in ignores_in([before]))
+        key = (source.path, ignore.rule, ignore.reason)
+        found.append(left[key] > 0)
+        left[key] -= 1
+    return found
 
 
 def covers(ignore: Ignore, finding: Finding) -> bool:

@@ -15,6 +15,7 @@ from dtlint.runs.beside import accelerate_launch, lone_configs, one_run
 from dtlint.runs.clash import with_clashes, with_repeated_rank
 from dtlint.runs.configs import Config, read_config, read_model_config
 from dtlint.runs.dialect import dialect_of
+from dtlint.runs.expect import with_expectations
 from dtlint.runs.hand_over import hand_over
 from dtlint.runs.inline import inline_config
 from dtlint.runs.launches import Found, find_launch, rendezvous_key
@@ -110,8 +111,9 @@ class Joiner:
     def _script(self, source: Source, folder: Path) -> Script:
         from dtlint.languages.shell import read_script
 
-        cluster = {name: str(value.value) for name, value in {**self.options.cluster, **self.options.settings}.items()}
-        script = read_script(source, self.options.environment, self.options.arguments, self._reader(folder), cluster)
+        options = self.options.at(source.file)
+        cluster = {name: str(value.value) for name, value in {**options.cluster, **options.settings}.items()}
+        script = read_script(source, options.environment, options.arguments, self._reader(folder), cluster)
         self._sources[source.path] = source
         self._problems.extend(map(_file_problem, _causes(script.problems)))
         self._lost.extend(script.lost)
@@ -380,7 +382,7 @@ class Joiner:
         around = versions_around(self.tree, self._folders(sources), readings)
         readings = (*readings, *(reading for _, reading in around))
         sources = tuple(dict.fromkeys((*sources, *(source for source, _ in around))))
-        settled = settle(readings, self.options)
+        settled = settle(readings, self.options.at(sources[0].file if sources else None))
         handed = hand_over(readings, settled.settings)
         collections = _collections([*readings, Reading("hand-over", collections=handed.collections)])
         if settled.conflicts:
@@ -388,6 +390,7 @@ class Joiner:
         open_reason = next((reading.open for reading in readings if reading.open), "")
         unread = next((reading.unread for reading in readings if reading.unread), "")
         plan = Plan(handed.settings, collections, dialect_of(readings, settled.framework), open_reason, unread)
+        plan = with_expectations(plan, self.options.expected, launch.place if launch else sources[0].span(0, 0))
         supposed = tuple(dict.fromkeys(reading.supposed for reading in readings if reading.supposed))
         return Run(launch, "train", branch, sources, readings, plan, (*assumptions, *supposed))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from dtlint.frameworks import Reading
@@ -18,7 +19,11 @@ OWN_PARSER = "own-parser"
 
 class Options(NamedTuple):
     """What the user adds to the files: settings (override them), the cluster of dtlint.toml (fills gaps), the
-    script's caller. `texts` stand for what is on disk, by resolved path: changes not yet written.
+    script's caller.
+
+    `texts` stand for what is on disk, by resolved path: changes not yet written. `expected` are values that every plan
+    has to have. `clusters` are clusters for the files below a pattern, which is relative to `folder`; the first that
+    fits takes the place of `cluster`.
     """
 
     settings: Mapping[str, Value] = {}
@@ -26,6 +31,17 @@ class Options(NamedTuple):
     arguments: Mapping[str, str] = {}
     environment: Mapping[str, str] = {}
     texts: Mapping[Path, str] = {}
+    expected: Mapping[str, Value] = {}
+    clusters: tuple[tuple[str, Mapping[str, Value]], ...] = ()
+    folder: Path | None = None
+
+    def at(self, file: Path | None) -> Options:
+        """The options for what a file starts: with the cluster that its path chooses."""
+        if file is None or self.folder is None or not file.is_relative_to(self.folder):
+            return self
+        path = file.relative_to(self.folder).as_posix()
+        found = next((cluster for pattern, cluster in self.clusters if fnmatchcase(path, pattern)), None)
+        return self if found is None else self._replace(cluster=found)
 
 
 class Launch(NamedTuple):

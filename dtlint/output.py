@@ -1,0 +1,74 @@
+"""Where reports go: standard output, files, the summary of a CI job."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dtlint.cli_options import Destination, Refusal
+from dtlint.report.terminal import colour_wanted, printable, terminal_width
+
+if TYPE_CHECKING:
+    from dtlint.rulebook.check import Report
+
+BROKEN_PIPE = 141
+"""Exit status when the reader of the output went away, as of other commands: 128 + SIGPIPE."""
+
+MACHINE_FORMATS = ("json", "sarif", "github", "gitlab", "rdjson", "junit", "markdown")
+"""Formats whose module in dtlint.report is named as they are, with a function `report_FORMAT`."""
+
+
+def write_report(report: Report, destination: Destination, show_undecided: bool) -> None:
+    """Put a report where it goes; GitHub's form also into the job's summary."""
+    write(_rendered(report, destination.format, show_undecided), destination.file)
+    if destination.format == "github":
+        _add_step_summary(report)
+
+
+def write(text: str, file: Path | None) -> None:
+    """Put a report on standard output or into a file, without colours where none are wanted."""
+    if file is None:
+        _print(text)
+        return
+    try:
+        file.write_text(click.unstyle(text), encoding="utf-8")
+    except OSError as error:
+        raise Refusal(f"cannot write {printable(str(file))}: {error.strerror}") from None
+
+
+def _rendered(report: Report, form: str, show_undecided: bool) -> str:
+    if form in MACHINE_FORMATS:
+        rendered: str = getattr(import_module(f"dtlint.report.{form}"), f"report_{form}")(report)
+        return rendered
+    from dtlint.report.text import report_concise, report_text, undecided_text
+
+    text = report_concise(report) if form == "concise" else report_text(report, terminal_width())
+    return text + undecided_text(report.undecided, terminal_width()) if show_undecided else text
+
+
+def _add_step_summary(report: Report) -> None:
+    """The report as Markdown at the end of the file that GitHub shows as the job's summary, where there is one."""
+    file = os.environ.get("GITHUB_STEP_SUMMARY")
+    if not file:
+        return
+    from dtlint.report.markdown import report_markdown
+
+    try:
+        with Path(file).open("a", encoding="utf-8") as summary:
+            summary.write(report_markdown(report))
+    except OSError as error:
+        raise Refusal(f"cannot write {printable(file)}: {error.strerror}") from None
+
+
+def _print(text: str) -> None:
+    try:
+        click.echo(text, nl=False, color=colour_wanted(sys.stdout))
+    except BrokenPipeError:
+        # Whoever read the output is gone; without this, Python would say so when it flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise click.exceptions.Exit(BROKEN_PIPE) from None
