@@ -11,14 +11,13 @@ import stat
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from difflib import unified_diff
 from pathlib import Path
 
 from dtlint.plan import Plan, vocabulary
 from dtlint.record import NamedTuple
 from dtlint.rulebook.check import Report
-from dtlint.rulebook.finding import Finding, Remedy
-from dtlint.rulebook.rule import WORST_FIRST
+from dtlint.rulebook.finding import Finding
+from dtlint.rulebook.fixable import Fix, candidates
 from dtlint.source import Edit, Source, Span
 from dtlint.value import Plain
 
@@ -35,13 +34,6 @@ Texts = Mapping[Path, str]
 
 Check = Callable[[Texts], Report]
 """Checks the files with the changed texts in place of what is on disk."""
-
-
-class Fix(NamedTuple):
-    """A remedy that was taken: of which finding (as it was), and what it wrote."""
-
-    finding: Finding
-    remedy: Remedy
 
 
 class Fixed(NamedTuple):
@@ -67,18 +59,6 @@ def fix(check: Check, unsafe: bool) -> Fixed:
         tried.add(_key(candidate))
         fixed = _taken(fixed, candidate, check, unsafe) or fixed
     return fixed
-
-
-def candidates(findings: Iterable[Finding], unsafe: bool) -> Iterator[Fix]:
-    """The remedies that may be written, those of the worst findings first; of each finding the best comes first.
-
-    Notes are advice, and what hangs on a guess is no reason to change a file: neither is fixed.
-    """
-    wanted = [finding for finding in findings if finding.severity != "note" and finding.confidence != "low"]
-    for finding in sorted(wanted, key=lambda each: WORST_FIRST.index(each.severity)):
-        for remedy in finding.remedies:
-            if remedy.edits and not remedy.raises and (unsafe or not remedy.changes_training):
-                yield Fix(finding, remedy)
 
 
 def applied(edits: Iterable[Edit], texts: Texts) -> Texts | None:
@@ -231,6 +211,8 @@ def _replace(file: Path, data: bytes) -> None:
 
 
 def _patch(file: Path, text: str, path: str) -> Iterator[str]:
+    from difflib import unified_diff
+
     before = file.read_bytes().decode("utf-8-sig").splitlines(keepends=True)
     lines = unified_diff(before, text.splitlines(keepends=True), f"a/{path}", f"b/{path}")
     for line in lines:

@@ -13,11 +13,12 @@ from snapshot import holds
 
 from dtlint.api import check_set, options_of
 from dtlint.config import Config
-from dtlint.fix import Fixed, Texts, applied, candidates, diff, differing, fix, write
+from dtlint.fix import Fixed, Texts, applied, diff, differing, fix, write
 from dtlint.plan import Plan, term
 from dtlint.plan.vocabulary import fit
 from dtlint.rulebook.check import Report
 from dtlint.rulebook.cures import edits
+from dtlint.rulebook.fixable import candidates
 from dtlint.runs import read_runs
 from dtlint.source import Edit, Source
 from dtlint.value import Plain

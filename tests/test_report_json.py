@@ -16,7 +16,7 @@ def test_the_fields_of_a_finding_and_their_order() -> None:
     assert list(finding_json(BUBBLE)) == [
         "rule", "id", "severity", "outcome", "confidence", "message", "url",
         "path", "line", "column", "end_line", "end_column",
-        "related", "cost", "remedies", "runs",
+        "related", "cost", "remedies", "runs", "formula",
     ]  # fmt: skip
 
 

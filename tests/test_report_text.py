@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import click
 import pytest
 from reports import BUBBLE, CLEAN, LAUNCH, REPORT, RUN, at
 from snapshot import holds
 
+from dtlint.api import check
 from dtlint.interval import Interval
 from dtlint.report.plan import plans_text
 from dtlint.report.plan_cost import memory_bar
@@ -17,6 +21,8 @@ from dtlint.rulebook.check import Report
 from dtlint.rulebook.finding import Cost, Related, Saving, Stop
 from dtlint.runs.model import FileProblem, RunSet
 from dtlint.value import Origin, Step
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 
 def test_findings_with_code_costs_and_remedies() -> None:
@@ -170,3 +176,13 @@ def test_small_phrases() -> None:
 
 def test_a_plan_in_one_line() -> None:
     assert plan_line(RUN.plan).startswith("TP 8 x PP 8 x DP 64 on 4,096 GPUs")
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("story", sorted(path.name for path in FIXTURES.iterdir() if path.is_dir()))
+def test_the_war_stories_as_a_terminal_shows_them(
+    story: str, columns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(FIXTURES / story, tmp_path / story)
+    monkeypatch.chdir(tmp_path)
+    holds(f"story-{story}-{columns}.txt", report_text(check([story]), columns))

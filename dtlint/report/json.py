@@ -55,6 +55,7 @@ def finding_json(finding: Finding) -> Mapping[str, Json]:
         "cost": cost_json(finding.cost),
         "remedies": [_remedy(remedy) for remedy in finding.remedies],
         "runs": list(finding.runs),
+        "formula": finding.formula or None,
     }
 
 

@@ -93,6 +93,8 @@ def _block(finding: Finding) -> Iterator[str]:
     cost = cost_line(finding.cost)
     if cost:
         yield f"- cost: {escaped(cost)}"
+    if finding.formula:
+        yield f"- formula: {escaped(finding.formula)}"
     for remedy in finding.remedies:
         yield f"- write: {_remedy(remedy)}"
     if finding.cost.assumed:

@@ -113,6 +113,8 @@ def _remarks(finding: Finding, runs: Sequence[Run]) -> Iterable[tuple[str, str]]
     cost = cost_line(finding.cost)
     if cost:
         yield "cost", cost
+    if finding.formula:
+        yield "formula", printable(finding.formula)
     for remedy in finding.remedies[:MOST_REMEDIES]:
         yield "help", _help(remedy if finding.cost.memory_bytes else _without_memory(remedy))
     if finding.cost.assumed:
@@ -172,7 +174,16 @@ def _concise(finding: Finding) -> str:
 def _counts(findings: Sequence[Finding]) -> str:
     parts = [(kind, sum(finding.severity == kind for finding in findings)) for kind in PAINTS]
     kinds = ", ".join(counted(number, kind) for kind, number in parts if number)
-    return f"{counted(len(findings), 'finding')}: {kinds}"
+    return f"{counted(len(findings), 'finding')}: {kinds}{_fixable(findings)}"
+
+
+def _fixable(findings: Sequence[Finding]) -> str:
+    """How many findings a flag would try to mend, "" for none."""
+    from dtlint.rulebook.fixable import candidates
+
+    safe, every = ({id(each.finding) for each in candidates(findings, unsafe)} for unsafe in (False, True))
+    flags = (("--fix", safe), ("--fix --unsafe-fixes", every - safe))
+    return "".join(f"; {flag} can mend {len(mended)}" for flag, mended in flags if mended)
 
 
 def _read(report: Report, columns: int) -> Iterable[str]:

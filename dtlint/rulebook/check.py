@@ -16,6 +16,7 @@ from dtlint.rulebook.ignores import COLLECTIONS, Ignore, collections_of, hiding,
 from dtlint.rulebook.price import Priced, Watch, priced_proposals, remedies_of
 from dtlint.rulebook.ready import ReadyRule
 from dtlint.rulebook.rule import SEVERITIES, WORST_FIRST, Rule, Severity
+from dtlint.rulebook.sentences import UNKNOWN
 from dtlint.rulebook.summary import summary_of
 from dtlint.rulebook.toll import cost_of
 from dtlint.runs.model import Run, RunSet
@@ -129,8 +130,17 @@ def _sighting(group: Sequence[Hit], config: Config) -> Sighting:
         hit.anchor.span,
         evidence(hit.scope, rule, hit.anchor),
         runs=tuple(dict.fromkeys(each.run for each in group if each.run is not None)),
+        formula=_formula(hit),
     )
     return Sighting(finding, hit)
+
+
+def _formula(hit: Hit) -> str:
+    """The rule's formula with the plan's numbers, "" where one of them is not known."""
+    formulas = hit.ready.rule.formulas
+    found = next((each for each in formulas if not each.when or hit.ready.truth(each.when, hit.scope) is True), None)
+    said = "" if found is None else hit.ready.sentence(found.say, hit.scope)
+    return "" if UNKNOWN in said else said
 
 
 def _ignores(runs: RunSet, config: Config) -> tuple[list[Ignore], tuple[str, ...]]:

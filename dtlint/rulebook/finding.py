@@ -77,7 +77,7 @@ class Remedy(NamedTuple):
 
 class Finding(NamedTuple):
     """One mistake at one place. `runs` are the indexes of the runs in which it holds, empty for a finding about the
-    tree.
+    tree. `formula` is the arithmetic behind the headline with this plan's numbers, "" where the rule has none.
     """
 
     rule: str
@@ -92,6 +92,7 @@ class Finding(NamedTuple):
     remedies: tuple[Remedy, ...] = ()
     runs: tuple[int, ...] = ()
     url: str | None = None
+    formula: str = ""
 
 
 class Undecided(NamedTuple):

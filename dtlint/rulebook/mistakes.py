@@ -49,6 +49,8 @@ def conditions(rule: Rule) -> Iterator[tuple[Path, str]]:
         yield ("when", index, "when"), verdict.when
     for index, cure in enumerate(rule.cures):
         yield ("remedies", index, "when"), cure.when
+    for index, formula in enumerate(rule.formulas):
+        yield ("formula", index, "when"), formula.when
 
 
 def values(rule: Rule) -> Iterator[tuple[Path, str]]:
@@ -69,6 +71,8 @@ def sentences(rule: Rule) -> Iterator[tuple[Path, str]]:
     for index, cure in enumerate(rule.cures):
         yield ("remedies", index, "text"), cure.text
         yield ("remedies", index, "say"), cure.say
+    for index, formula in enumerate(rule.formulas):
+        yield ("formula", index, "say"), formula.say
 
 
 def _tried(path: Path, text: str, compile_: Callable[[str], object]) -> Iterator[Mistake]:

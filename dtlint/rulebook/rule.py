@@ -62,6 +62,13 @@ class Cure(NamedTuple):
     say: str = ""
 
 
+class Formula(NamedTuple):
+    """A formula with holes for the plan's numbers, shown where `when` holds ("" for always)."""
+
+    say: str
+    when: str = ""
+
+
 class Found(NamedTuple):
     """A finding that an example must have: the file ("" for the only one) and line; 0 for any line."""
 
@@ -112,6 +119,7 @@ class Rule(NamedTuple):
     stops: Stops | None = None
     cost: Mapping[str, str] = {}
     cures: tuple[Cure, ...] = ()
+    formulas: tuple[Formula, ...] = ()
     ignorable: bool = True
     path: str = ""
     page: Callable[[], Page] = Page
@@ -183,6 +191,7 @@ def rule_of(data: Data, family: str, path: str, page: Callable[[], Page] | None 
         stops=cast("Stops | None", data.get("stops")),
         cost={part: _expression(text) for part, text in _table(data, "cost").items()},
         cures=tuple(_cure(entry) for entry in _entries(data, "remedies")),
+        formulas=_formulas(data.get("formula", ())),
         ignorable=bool(data.get("ignorable", True)),
         path=path,
         page=page or partial(page_of, data),
@@ -199,6 +208,13 @@ def _verdicts(data: Data) -> tuple[Verdict, ...]:
 def _verdict(entry: Data, otherwise: object) -> Verdict:
     outcome = entry.get("outcome", otherwise)
     return Verdict(_expression(entry.get("when", True)), cast("Outcome", outcome), _text(entry, "say"))
+
+
+def _formulas(stated: object) -> tuple[Formula, ...]:
+    if isinstance(stated, str):
+        return (Formula(stated.strip()),)
+    entries = cast("Sequence[Data]", stated)
+    return tuple(Formula(_text(entry, "say"), _expression(entry.get("when", True))) for entry in entries)
 
 
 def _cure(entry: Data) -> Cure:
