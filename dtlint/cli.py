@@ -17,11 +17,13 @@ from dtlint.cli_options import (
     CommandLine,
     Destination,
     Reading,
+    parse_difference_formats,
     parse_formats,
     parse_names,
     parse_plan_format,
     parse_share,
     reading_options,
+    stating_options,
 )
 
 FAILED = 2
@@ -122,6 +124,51 @@ def plan(reading: Reading, destination: Destination) -> int:
     from dtlint.commands import show_plan
 
     return show_plan(reading, destination)
+
+
+@commands.command(cls=CommandLine, short_help="Say what a change does to plans and their cost.")
+@click.argument("base")
+@click.argument("head", required=False)
+@stating_options
+@click.option(
+    "--format",
+    "destinations",
+    multiple=True,
+    metavar="FORMAT[=FILE]",
+    callback=parse_difference_formats,
+    help="text (default), json or markdown, to standard output or a file; may be repeated.",
+)
+@click.option(
+    "--fail-over",
+    metavar="SHARE",
+    callback=parse_share,
+    help="Exit status 1 if a token surely takes longer by more than this share, such as 5%.",
+)
+@click.option(
+    "--config-from",
+    metavar="REVISION",
+    help="Take dtlint.toml, ignores and house rules from this git revision.",
+)
+def diff(
+    base: str,
+    head: str | None,
+    reading: Reading,
+    destinations: tuple[Destination, ...],
+    fail_over: float | None,
+    config_from: str | None,
+) -> int:
+    """Compare two git revisions (HEAD: the files as they are), or two folders: plans, cost, findings.
+
+    Prints nothing where no plan and no finding changed.
+
+    \b
+    dtlint diff main                                  this branch, as it is, against main
+    dtlint diff main HEAD --format markdown=pr.md     the comment on a pull request
+    dtlint diff old/ new/ --fail-over 5%              two folders
+    """
+    from dtlint.comparing import Comparison, compare
+
+    return compare(Comparison(base, head, fail_over, config_from), reading, destinations)
 
 
 @commands.command(cls=CommandLine, short_help="Explain a rule, in general or on a plan.")

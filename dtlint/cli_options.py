@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ Command = Callable[..., int]
 
 FORMATS = ("text", "concise", "json", "sarif", "github", "gitlab", "rdjson", "junit", "markdown")
 PLAN_FORMATS = ("text", "json")
+DIFFERENCE_FORMATS = ("text", "json", "markdown")
 COMMAND_WORDS = "dtlint.command"
 
 
@@ -66,16 +67,24 @@ class CommandLine(click.Command):
 
 
 def reading_options(command: Command) -> Command:
-    """The options of every command that reads runs, handed to it together as `reading`."""
+    """The paths and options of every command that reads runs, handed to it together as `reading`."""
+    return _decorated(command, (_PATHS, *_STATING))
 
+
+def stating_options(command: Command) -> Command:
+    """The options of a command that finds its files by itself, handed to it together as `reading`."""
+    return _decorated(command, _STATING)
+
+
+def _decorated(command: Command, decorators: Sequence[Callable[[Command], Command]]) -> Command:
     @wraps(command)
     def bundled(**options: object) -> int:
         words = click.get_current_context().meta[COMMAND_WORDS]
-        own = {name: options.pop(name) for name in Reading._fields if name != "command"}
+        own = {name: options.pop(name, ()) for name in Reading._fields if name != "command"}
         return command(reading=Reading(command=words, **own), **options)  # type: ignore[arg-type]
 
     decorated: Command = bundled
-    for decorate in reversed(_READING):
+    for decorate in reversed(decorators):
         decorated = decorate(decorated)
     return decorated
 
@@ -112,7 +121,18 @@ def parse_environment(_: click.Context, parameter: click.Parameter, texts: tuple
 
 def parse_formats(_: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> tuple[Destination, ...]:
     """`--format FORMAT[=FILE]`: text to standard output where nothing is asked for; one report at most goes there."""
-    destinations = tuple(_destination(text, FORMATS) for text in texts)
+    return _destinations(texts, FORMATS)
+
+
+def parse_difference_formats(
+    _: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
+) -> tuple[Destination, ...]:
+    """`--format FORMAT[=FILE]` of a comparison."""
+    return _destinations(texts, DIFFERENCE_FORMATS)
+
+
+def _destinations(texts: tuple[str, ...], formats: tuple[str, ...]) -> tuple[Destination, ...]:
+    destinations = tuple(_destination(text, formats) for text in texts)
     shown = [each.format for each in destinations if each.file is None]
     if len(shown) > 1:
         raise click.BadParameter(f"{' and '.join(shown)} both go to standard output; give one a file: {shown[1]}=FILE")
@@ -172,8 +192,9 @@ def _destination(text: str, formats: tuple[str, ...]) -> Destination:
 
 _POSITION = "[1-9][0-9]{0,2}"
 
-_READING: tuple[Callable[[Command], Command], ...] = (
-    click.argument("paths", nargs=-1, metavar="[PATH]..."),
+_PATHS: Callable[[Command], Command] = click.argument("paths", nargs=-1, metavar="[PATH]...")
+
+_STATING: tuple[Callable[[Command], Command], ...] = (
     click.option(
         "--set", "settings", multiple=True, metavar="KEY=VALUE", callback=parse_settings,
         help="State a setting of the plan, such as cluster.gpu=H100; it wins over the files.",

@@ -34,12 +34,14 @@ ROOMS = (
     "facts",
     "rulebook",
     "fix",
+    "difference",
     "report",
     "api",
     "cli_options",
     "terms",
     "output",
     "commands",
+    "comparing",
     "cli",
 )
 """The rooms of the package from the ground up: each knows only rooms that stand before it."""

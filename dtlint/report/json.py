@@ -86,11 +86,11 @@ def _place(span: Span) -> dict[str, Json]:
 def cost_json(cost: Cost) -> Json:
     """What a fault takes."""
     return {
-        "share_of_step": _range(cost.share_of_step),
-        "seconds_per_step": _range(cost.seconds_per_step),
-        "memory_bytes": _range(cost.memory_bytes),
-        "gpu_hours_per_day": _range(cost.gpu_hours_per_day),
-        "usd_per_day": _range(cost.usd_per_day),
+        "share_of_step": range_json(cost.share_of_step),
+        "seconds_per_step": range_json(cost.seconds_per_step),
+        "memory_bytes": range_json(cost.memory_bytes),
+        "gpu_hours_per_day": range_json(cost.gpu_hours_per_day),
+        "usd_per_day": range_json(cost.usd_per_day),
         "stops": None if cost.stops is None else _stop(cost.stops),
         "needs": list(cost.needs),
         "assumed": list(cost.assumed),
@@ -98,12 +98,12 @@ def cost_json(cost: Cost) -> Json:
 
 
 def _stop(stop: Stop) -> Json:
-    return {"what": stop.what, "gpus": stop.gpus, "seconds": _range(stop.seconds)}
+    return {"what": stop.what, "gpus": stop.gpus, "seconds": range_json(stop.seconds)}
 
 
 def _remedy(remedy: Remedy) -> Json:
     return {
-        "set": {name: _plain(value) for name, value in remedy.set.items()},
+        "set": {name: plain_json(value) for name, value in remedy.set.items()},
         "text": remedy.text,
         "saves": _saving(remedy.saves),
         "changes_training": remedy.changes_training,
@@ -114,9 +114,9 @@ def _remedy(remedy: Remedy) -> Json:
 
 def _saving(saving: Saving) -> Json:
     return {
-        "share_of_step": _range(saving.share_of_step),
-        "seconds_per_step": _range(saving.seconds_per_step),
-        "memory_bytes": _range(saving.memory_bytes),
+        "share_of_step": range_json(saving.share_of_step),
+        "seconds_per_step": range_json(saving.seconds_per_step),
+        "memory_bytes": range_json(saving.memory_bytes),
     }
 
 
@@ -131,7 +131,7 @@ def _undecided(entry: Undecided) -> Json:
 def _summary(summary: Summary | None) -> Json:
     if summary is None:
         return None
-    return {"remedied": list(summary.remedied), "seconds_per_step": _range(summary.seconds_per_step)}
+    return {"remedied": list(summary.remedied), "seconds_per_step": range_json(summary.seconds_per_step)}
 
 
 def _launch(launch: Launch) -> Json:
@@ -153,7 +153,7 @@ def _settings(plan: Plan) -> Json:
 def _setting(setting: Value | Unknown) -> Json:
     if isinstance(setting, Unknown):
         return {"unknown": setting.reason, "set": setting.how}
-    return {"value": _plain(setting.value), **_origin(setting.origin)}
+    return {"value": plain_json(setting.value), **_origin(setting.origin)}
 
 
 def _origin(origin: Origin) -> dict[str, Json]:
@@ -177,13 +177,14 @@ def _fact(value: Plain | Interval | Unknown) -> Json:
     if isinstance(value, Unknown):
         return {"unknown": value.reason, "set": value.how}
     if isinstance(value, Interval):
-        return _range(value)
+        return range_json(value)
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return _range(Interval(value, value))
-    return {"value": _plain(value)}
+        return range_json(Interval(value, value))
+    return {"value": plain_json(value)}
 
 
-def _range(interval: Interval | None) -> Json:
+def range_json(interval: Interval | None) -> Json:
+    """Two bounds, null for what is not known."""
     if interval is None:
         return None
     return {"low": _number(interval.low), "high": _number(interval.high)}
@@ -196,9 +197,10 @@ def _number(number: float) -> Json:
     return int(number) if number == int(number) and abs(number) < 2**53 else float(f"{number:.6g}")
 
 
-def _plain(value: Plain) -> Json:
+def plain_json(value: Plain) -> Json:
+    """The value of a setting."""
     if isinstance(value, tuple):
-        return [_plain(item) for item in value]
+        return [plain_json(item) for item in value]
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain_json(item) for key, item in value.items()}
     return _number(value) if isinstance(value, float) else value

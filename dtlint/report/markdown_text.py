@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from dtlint.report.terminal import printable
 
@@ -27,7 +28,7 @@ def code(text: str) -> str:
     return f"{fence}{room}{shown}{room}{fence}"
 
 
-def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
     """The lines of a table; a column whose heading ends with a colon is set to the right."""
     titles = [title.removesuffix(":") for title in head]
     rule = ["---:" if title.endswith(":") else "---" for title in head]

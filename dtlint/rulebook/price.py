@@ -147,14 +147,14 @@ def _saving(before: Estimate | None, after: Estimate | None) -> Saving:
     if before is None or after is None:
         return Saving()
     return Saving(
-        _saved_share(before, after),
+        saved_share(before, after),
         Interval(after.low.step_seconds, after.high.step_seconds),
         Interval(after.low.memory.device_bytes, after.high.memory.device_bytes),
         Interval(before.low.memory.device_bytes, before.high.memory.device_bytes),
     )
 
 
-def _saved_share(before: Estimate, after: Estimate) -> Interval | None:
+def saved_share(before: Estimate, after: Estimate) -> Interval | None:
     """The share of today's time for one token that is saved, over the completions of what both plans leave open."""
     if after.tokens_per_step <= 0:
         return None

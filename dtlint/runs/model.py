@@ -23,7 +23,7 @@ class Options(NamedTuple):
 
     `texts` stand for what is on disk, by resolved path: changes not yet written. `expected` are values that every plan
     has to have. `clusters` are clusters for the files below a pattern, which is relative to `folder`; the first that
-    fits takes the place of `cluster`.
+    fits takes the place of `cluster`. `current` is what printed paths are relative to, None for the current folder.
     """
 
     settings: Mapping[str, Value] = {}
@@ -34,6 +34,7 @@ class Options(NamedTuple):
     expected: Mapping[str, Value] = {}
     clusters: tuple[tuple[str, Mapping[str, Value]], ...] = ()
     folder: Path | None = None
+    current: Path | None = None
 
     def at(self, file: Path | None) -> Options:
         """The options for what a file starts: with the cluster that its path chooses."""

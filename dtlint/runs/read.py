@@ -20,7 +20,7 @@ def read_runs(paths: Sequence[Path], options: Options, stdin: str | None = None)
     `stdin`.
     """
     named = [path for path in paths if str(path) != "-"]
-    tree = Tree(root_of(named).resolve(), Path.cwd(), options.texts)
+    tree = Tree(root_of(named).resolve(), options.current or Path.cwd(), options.texts)
     joiner = Joiner(tree, options)
     files, problems = _expand(named, tree)
     if stdin is not None:
@@ -45,7 +45,7 @@ def read_command_line(words: Sequence[str], options: Options) -> RunSet:
     """The run that a command would start, with the files that it names (`dtlint check -- torchrun ...`)."""
     from dtlint.languages.shell import command_of
 
-    tree = Tree(root_of([Path.cwd()]).resolve(), Path.cwd(), options.texts)
+    tree = Tree(root_of([Path.cwd()]).resolve(), options.current or Path.cwd(), options.texts)
     joiner = Joiner(tree, options)
     joiner.add_commands(command_of(words), tree.current)
     return joiner.finish((), None)
