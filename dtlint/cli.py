@@ -17,6 +17,8 @@ from dtlint.cli_options import (
     CommandLine,
     Destination,
     Reading,
+    complete_formats,
+    complete_rules,
     parse_difference_formats,
     parse_formats,
     parse_names,
@@ -40,13 +42,36 @@ OBJECTS_BETWEEN_COLLECTIONS = 100_000
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="dtlint %(version)s")
 def commands() -> None:
-    """Read what starts a distributed training run and say what is wrong with its plan, and what that costs."""
+    """Read what starts a distributed training run and say what is wrong with its plan, and what that costs.
+
+    \b
+    dtlint check launch.sh        what is wrong, where, what it costs, what to write instead
+    dtlint plan launch.sh         what is split, memory, communication, step time, money
+    dtlint diff main              what this branch changes
+
+    Completion of commands, options and rules: eval "$(_DTLINT_COMPLETE=bash_source dtlint)" (or zsh_source,
+    fish_source).
+    """
 
 
 @commands.command(cls=CommandLine, short_help="Say what is wrong with a plan, and what it costs.")
 @reading_options
-@click.option("--select", multiple=True, metavar="RULE,...", callback=parse_names, help="Check these rules only.")
-@click.option("--ignore", multiple=True, metavar="RULE,...", callback=parse_names, help="Leave these rules out.")
+@click.option(
+    "--select",
+    multiple=True,
+    metavar="RULE,...",
+    callback=parse_names,
+    shell_complete=complete_rules,
+    help="Check these rules only.",
+)
+@click.option(
+    "--ignore",
+    multiple=True,
+    metavar="RULE,...",
+    callback=parse_names,
+    shell_complete=complete_rules,
+    help="Leave these rules out.",
+)
 @click.option(
     "--fail-on",
     type=click.Choice(["error", "warning", "note", "never"]),
@@ -64,6 +89,7 @@ def commands() -> None:
     multiple=True,
     metavar="FORMAT[=FILE]",
     callback=parse_formats,
+    shell_complete=complete_formats,
     help="text (default), concise, json, sarif, github, gitlab, rdjson, junit or markdown, to standard output or a "
     "file; may be repeated.",
 )
@@ -98,6 +124,13 @@ def check(
     Without a PATH every relevant file below the current folder is read; `-` reads standard input; after `--` stands a
     command to look at before it is submitted.
 
+    \b
+    dtlint check ds_config.json launch.sh             both files are one plan
+    dtlint check --set cluster.gpu=H100 launch.sh     what the files do not tell
+    dtlint check -- torchrun --nnodes 4 train.py ...  a command, before it is submitted
+    dtlint check --fix launch.sh                      write the remedies that keep the training as it is
+    dtlint check --format sarif=dtlint.sarif .        a report for code scanning
+
     Exit status: 0 nothing at the fail level, 1 findings, 2 bad usage or a crash.
     """
     from dtlint.commands import Choice, check_files, keep_baseline, mending
@@ -120,7 +153,12 @@ def check(
     help="text (default) or json, to standard output or a file.",
 )
 def plan(reading: Reading, destination: Destination) -> int:
-    """Print the plan: what is split and why, memory per GPU, communication and its links, step time and money."""
+    """Print the plan: what is split and why, memory per GPU, communication and its links, step time and money.
+
+    \b
+    dtlint plan launch.sh
+    dtlint plan --format json=plan.json launch.sh
+    """
     from dtlint.commands import show_plan
 
     return show_plan(reading, destination)
@@ -172,12 +210,16 @@ def diff(
 
 
 @commands.command(cls=CommandLine, short_help="Explain a rule, in general or on a plan.")
-@click.argument("rule")
+@click.argument("rule", shell_complete=complete_rules)
 @reading_options
 def explain(rule: str, reading: Reading) -> int:
     """Explain a rule: why, when the setting is fine, the formula, examples and sources.
 
     With a PATH: this plan's numbers, or why the rule did not fire.
+
+    \b
+    dtlint explain pipeline-bubble
+    dtlint explain DT301 launch.sh
     """
     from dtlint.commands import explain_rule
 

@@ -161,6 +161,19 @@ def parse_names(_: click.Context, parameter: click.Parameter, texts: tuple[str, 
     return tuple(name.strip() for text in texts for name in text.split(",") if name.strip())
 
 
+def complete_rules(_: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
+    """Names of rules that begin like the last of the names so far."""
+    from dtlint.rulebook.load import built_in
+
+    head, comma, last = begun.rpartition(",")
+    return [f"{head}{comma}{rule.name}" for rule in built_in() if rule.name.startswith(last)]
+
+
+def complete_formats(_: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
+    """Report formats that begin like that."""
+    return [name for name in FORMATS if name.startswith(begun)]
+
+
 def shown_path(file: Path) -> str:
     """A file as messages call it: relative to the current folder if it lies below it."""
     return file.relative_to(Path.cwd()).as_posix() if file.is_relative_to(Path.cwd()) else file.as_posix()

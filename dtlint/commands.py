@@ -13,6 +13,7 @@ from dtlint.cli_options import STANDARD_INPUT, Destination, Reading, Refusal, sh
 from dtlint.output import write, write_report
 from dtlint.record import NamedTuple
 from dtlint.report.terminal import printable, terminal_width
+from dtlint.report.waiting import waiting
 from dtlint.terms import config_of, ground_of, house_rules_of, know_names, rule_named, rules_of, with_baseline
 
 if TYPE_CHECKING:
@@ -66,8 +67,11 @@ def check_files(reading: Reading, choice: Choice, destinations: Sequence[Destina
     terms = _terms(reading, choice)
     if choice.mend == "show":
         return _show_patch(_fixed(reading, terms, choice.unsafe))
-    fixed = _fixed(reading, terms, choice.unsafe) if choice.mend == "write" else None
-    report = _checked(reading, terms) if fixed is None else _write_fixes(fixed)
+    with waiting(f"dtlint: reading {printable(' '.join(reading.paths) or 'this folder')}"):
+        fixed = _fixed(reading, terms, choice.unsafe) if choice.mend == "write" else None
+        report = _checked(reading, terms) if fixed is None else fixed.report
+    if fixed is not None:
+        _write_fixes(fixed)
     _say_remarks(report)
     for destination in destinations:
         write_report(report, destination, choice.show_undecided)
@@ -191,8 +195,8 @@ def _show_patch(fixed: Fixed) -> int:
     return int(bool(fixed.texts))
 
 
-def _write_fixes(fixed: Fixed) -> Report:
-    """Write what was mended, say so, and give the report of what is left."""
+def _write_fixes(fixed: Fixed) -> None:
+    """Write what was mended, and say so."""
     from dtlint.fix import Unwritable
     from dtlint.fix import write as write_files
     from dtlint.report.frame import place
@@ -203,7 +207,6 @@ def _write_fixes(fixed: Fixed) -> Report:
         raise Refusal(printable(str(error))) from None
     for finding, remedy in fixed.fixes:
         click.echo(f"fixed {finding.rule} ({place(finding.span.original())}): {printable(remedy.text)}", err=True)
-    return fixed.report
 
 
 def _runs(reading: Reading, config: Config, texts: Mapping[Path, str] | None = None) -> RunSet:

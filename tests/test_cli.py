@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from dtlint import __version__
 from dtlint.cli import run
 from dtlint.commands import exit_status
 from dtlint.interval import Interval
+from dtlint.report import waiting
 from dtlint.rulebook.finding import Cost, Finding
 from dtlint.rulebook.rule import Severity
 from dtlint.source import Source
@@ -402,3 +404,39 @@ def test_a_terminal_that_knows_only_ascii(folder: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment, check=False)
     assert done.returncode in (0, 1)
     assert done.stderr == b""
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("dtlint ex", "plain,explain\n"),
+        ("dtlint explain pipeline-b", "plain,pipeline-bubble\n"),
+        ("dtlint check --ignore no-overlap,tp-crosses", "plain,no-overlap,tp-crosses-node\n"),
+        ("dtlint check --format sa", "plain,sarif\n"),
+    ],
+)
+def test_completion(folder: Path, words: str, completed: str) -> None:
+    count = len(words.split()) - 1
+    environment = {**os.environ, "_DTLINT_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(count)}
+    done = subprocess.run(
+        [Path(sys.executable).with_name("dtlint")], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == completed
+
+
+def test_whoever_waits_at_a_terminal_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(waiting, "PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    with waiting.waiting("dtlint: reading ."):
+        time.sleep(0.1)
+    told = capsys.readouterr().err
+    assert told.startswith("\r\x1b[Kdtlint: reading .: 1 s")
+    assert told.endswith("\r\x1b[K")
+
+
+def test_nobody_is_told_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with waiting.waiting("dtlint: reading ."):
+        pass
+    assert capsys.readouterr().err == ""
