@@ -35,3 +35,10 @@ def test_the_python_shown_runs(monkeypatch):
     exec(block("python"), scope)
     assert scope["report"].findings
     assert scope["estimate"].step_seconds > 0
+
+
+def test_the_config_of_the_docs_is_read(tmp_path):
+    text = (ROOT / "docs" / "config.md").read_text(encoding="utf-8")
+    (tmp_path / "dtlint.toml").write_text(re.findall(r"```toml\n(.*?)```", text, re.DOTALL)[0])
+    config = read_config(tmp_path / "dtlint.toml", "dtlint.toml")
+    assert config.clusters[0][0] == "dev/*" and config.expected["parallel.tensor"].value == 8
