@@ -33,6 +33,15 @@ esac
 """
 
 
+PYTHON = """\
+#!/bin/bash
+# Stands for `python3 -m venv FOLDER`: the pip of the environment writes down what it is asked.
+mkdir -p "$3/bin"
+printf '#!/bin/bash\\nprintf "%%s\\\\n" "$*" >> "$GH_LOG"\\n' > "$3/bin/pip"
+chmod +x "$3/bin/pip"
+"""
+
+
 class Runner:
     """What a job's runner gives a step: folders, files for outputs and the summary, and the tools."""
 
@@ -66,8 +75,9 @@ class Runner:
         values = {name: str(entry.get("default", "")) for name, entry in ACTION["inputs"].items()}
         variables = {}
         for name, text in STEPS[step]["env"].items():
-            key = text.removeprefix("${{ inputs.").removesuffix(" }}")
-            variables[name] = given.get(name.lower().replace("_", "-"), values.get(key, ""))
+            key = text.removeprefix("${{ ").removesuffix(" }}").removeprefix("inputs.")
+            written = key.replace(".", "-").replace("_", "-")
+            variables[name] = given.get(name.lower().replace("_", "-"), given.get(written, values.get(key, "")))
         return subprocess.run(
             ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", STEPS[step]["run"]],
             cwd=self.work, env={**self.environment, **variables}, capture_output=True, text=True, check=False,
@@ -84,6 +94,16 @@ def runner(tmp_path: Path) -> Runner:
 def test_no_input_is_pasted_into_a_script() -> None:
     assert [name for name, step in STEPS.items() if "${{" in step["run"]] == []
     assert all(step["shell"] == "bash" for step in STEPS.values())
+
+
+@pytest.mark.parametrize(("version", "wanted"), [("", "/action"), ("0.1.0", "dtlint==0.1.0")])
+def test_what_is_installed(runner: Runner, version: str, wanted: str) -> None:
+    python = Path(runner.environment["PATH"].split(os.pathsep)[0]) / "python3"
+    python.write_text(PYTHON)
+    python.chmod(0o755)
+    done = runner.run("Install dtlint", version=version, github_action_path="/action")
+    assert done.returncode == 0
+    assert runner.log.read_text() == f"install --quiet --disable-pip-version-check {wanted}\n"
 
 
 def test_annotations_and_the_summary(runner: Runner) -> None:

@@ -379,7 +379,9 @@ def test_the_war_stories(story: str, tmp_path: Path) -> None:
     made = Project(tmp_path, files)
     fixed = made.fixed()
     holds(f"fix-{story}.diff", diff(fixed.texts, lambda path: path.name))
+    holds(f"fix-unsafe-{story}.diff", diff(made.fixed(unsafe=True).texts, lambda path: path.name))
     write(fixed.texts)
     left = made.check({})
+    assert not fixed.fixes or [finding for finding in left.findings if finding.severity != "note"] == []
     assert {finding.rule for finding in left.findings} == {finding.rule for finding in fixed.report.findings}
     assert made.fixed().fixes == ()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dtlint.report.places import byte_column, token
 from dtlint.report.terminal import printable
 from dtlint.report.words import finding_lines, related_label
+from dtlint.rulebook.fixable import is_safe
 
 if TYPE_CHECKING:
     from dtlint.report.json import Json
@@ -42,7 +43,7 @@ def _diagnostic(finding: Finding) -> Json:
 def _suggestions(finding: Finding) -> list[Json]:
     """Edits of the first remedy that keeps training as it is, if all of it is one edit: half a remedy is none."""
     for remedy in finding.remedies:
-        if not remedy.changes_training and not remedy.raises and len(remedy.edits) == 1:
+        if is_safe(remedy) and not remedy.raises and len(remedy.edits) == 1:
             return [_suggestion(edit) for edit in remedy.edits if edit.span.original().path == finding.span.path]
     return []
 

@@ -8,6 +8,11 @@ from dtlint.record import NamedTuple
 from dtlint.rulebook.finding import Finding, Remedy
 from dtlint.rulebook.rule import WORST_FIRST
 
+MACHINES = frozenset(
+    ("cluster.nodes", "launch.nodes", "launch.processes", "launch.processes_per_node", "parallel.world_size")
+)
+"""Settings that say how much hardware is taken, which nobody wants to find changed."""
+
 
 class Fix(NamedTuple):
     """A remedy that can be written into the files, and the finding that it is of."""
@@ -24,5 +29,10 @@ def candidates(findings: Iterable[Finding], unsafe: bool) -> Iterator[Fix]:
     wanted = [finding for finding in findings if finding.severity != "note" and finding.confidence != "low"]
     for finding in sorted(wanted, key=lambda each: WORST_FIRST.index(each.severity)):
         for remedy in finding.remedies:
-            if remedy.edits and not remedy.raises and (unsafe or not remedy.changes_training):
+            if remedy.edits and not remedy.raises and (unsafe or is_safe(remedy)):
                 yield Fix(finding, remedy)
+
+
+def is_safe(remedy: Remedy) -> bool:
+    """Whether a remedy leaves the mathematics of training as it is, and takes no other number of machines."""
+    return not remedy.changes_training and not MACHINES & remedy.set.keys()
