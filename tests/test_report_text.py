@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -185,4 +186,5 @@ def test_the_war_stories_as_a_terminal_shows_them(
 ) -> None:
     shutil.copytree(FIXTURES / story, tmp_path / story)
     monkeypatch.chdir(tmp_path)
-    holds(f"story-{story}-{columns}.txt", report_text(check([story]), columns))
+    text = re.sub(r"\d+ rules", "all rules", report_text(check([story]), columns))
+    holds(f"story-{story}-{columns}.txt", text)
