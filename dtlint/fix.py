@@ -109,7 +109,7 @@ def is_sound(before: Report, after: Report, taken: Fix) -> bool:
     if len(before.runs) != len(after.runs) or not _says(after, taken):
         return False
     pairs = zip(before.runs, after.runs, strict=True)
-    alone = all(not differing(one.plan, other.plan, tuple(taken.remedy.set)) for one, other in pairs)
+    alone = all(not differing(one.plan, other.plan, taken.remedy.set) for one, other in pairs)
     return alone and not _raised(before.findings, after.findings) and _helps(after, taken.finding)
 
 
@@ -126,12 +126,14 @@ def _batch(plan: Plan) -> tuple[Plain, ...]:
     return (whole,) if whole is not None else tuple(map(plan.value, BATCH))
 
 
-def differing(before: Plan, after: Plan, wanted: Sequence[str]) -> list[str]:
-    """The settings that the files state otherwise than before, but for `wanted` ones and those that the same literal
-    states.
+def differing(before: Plan, after: Plan, wanted: Mapping[str, Plain]) -> list[str]:
+    """The settings that the files state otherwise than before, but for `wanted` ones, those that the same literal
+    states, and those that have to follow (no sequence parallelism over one tensor-parallel rank).
     """
     names = [name for name in vocabulary() if name not in wanted and _differs(name, before, after)]
-    return [name for name in names if not (_together(name, before, wanted) or _together(name, after, wanted))]
+    apart = [name for name in names if not (_together(name, before, wanted) or _together(name, after, wanted))]
+    meant = before.but(wanted) if apart else None
+    return [name for name in apart if not isinstance(meant, Plan) or meant.value(name) != after.value(name)]
 
 
 def _differs(name: str, before: Plan, after: Plan) -> bool:
@@ -141,7 +143,7 @@ def _differs(name: str, before: Plan, after: Plan) -> bool:
     return one.value != other.value
 
 
-def _together(name: str, plan: Plan, wanted: Sequence[str]) -> bool:
+def _together(name: str, plan: Plan, wanted: Iterable[str]) -> bool:
     span = _place(plan, name)
     return span is not None and any(_place(plan, each) == span for each in wanted)
 

@@ -370,7 +370,7 @@ def test_a_written_setting_has_its_value_and_no_other_another(
     assert texts
     after = made.plan(texts)
     assert after.value(name) == value
-    assert differing(before, after, (name,)) == []
+    assert differing(before, after, {name: value}) == []
 
 
 @pytest.mark.parametrize("story", sorted(path.name for path in FIXTURES.iterdir() if path.is_dir()))
