@@ -11,7 +11,7 @@ from dtlint.cost.step import mean_seconds, stage_work
 from dtlint.facts.registry import SIZING, TIMING, FactValue, fact, missing, narrow, register
 from dtlint.interval import hull
 from dtlint.plan import Infeasible, Plan
-from dtlint.plan.derive import counted_ranks
+from dtlint.plan.derived.batch import counted_ranks
 from dtlint.value import Unknown
 
 

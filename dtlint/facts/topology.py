@@ -5,8 +5,8 @@ from __future__ import annotations
 from dtlint.cost.communication import nodes_spanned
 from dtlint.facts.registry import DEGREES, FactValue, first_unknown, missing, number_of, register
 from dtlint.plan import Plan
-from dtlint.plan.derive import model_parallel_size
-from dtlint.plan.derive import smallest_world as smallest_world_of
+from dtlint.plan.derived.degrees import model_parallel_size
+from dtlint.plan.derived.degrees import smallest_world as smallest_world_of
 
 
 @register(

@@ -59,7 +59,7 @@ def _accumulation(plan: Plan) -> dict[str, Setting]:
     """The accumulation that makes up the global batch: a front end's default would otherwise take its place, for it
     counts as written.
     """
-    from dtlint.plan.derive import RULES
+    from dtlint.plan.derived import RULES
 
     found = RULES["batch.accumulation"](plan)
     return {"batch.accumulation": found} if isinstance(found, Value) else {}

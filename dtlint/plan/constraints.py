@@ -34,7 +34,7 @@ def _constraint(setting: str) -> Callable[[Constraint], Constraint]:
 
 @_constraint("parallel.data")
 def _world(plan: Plan) -> str | None:
-    from dtlint.plan.derive import model_parallel_size
+    from dtlint.plan.derived.degrees import model_parallel_size
 
     world, product = plan.integer("parallel.world_size"), model_parallel_size(plan)
     if world is None:
@@ -75,7 +75,7 @@ def _layers(plan: Plan) -> str | None:
 
 @_constraint("batch.global")
 def _batch(plan: Plan) -> str | None:
-    from dtlint.plan.derive import RULES
+    from dtlint.plan.derived import RULES
 
     found = RULES["batch.accumulation"](plan)
     broken = isinstance(found, Unknown) and "no multiple" in found.reason

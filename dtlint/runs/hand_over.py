@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
 from dtlint.frameworks import AUTO, Claim, Member, Reading
-from dtlint.plan.derive import TRAINERS
+from dtlint.plan.derived.registry import TRAINERS
 from dtlint.record import NamedTuple
 from dtlint.runs.trainer_arguments import refused_arguments
 from dtlint.source import Span

@@ -1,0 +1,90 @@
+"""What follows about the batch and the pipeline schedule."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dtlint.plan.derived.registry import rule, same, stated_integer
+from dtlint.value import Unknown, Value, derived
+
+if TYPE_CHECKING:
+    from dtlint.plan import Plan
+
+
+def counted_ranks(plan: Plan) -> int | None:
+    """Ranks whose micro-batches make up the global batch; None if unknown.
+
+    That is one of each replica; DeepSpeed counts every rank of its automatic tensor parallelism, though they compute
+    the same samples (runtime/config.py, DeepSpeedConfig without an mpu).
+    """
+    data, tensor = plan.integer("parallel.data"), plan.integer("parallel.tensor") or 1
+    return data if data is None or plan.word("framework") != "deepspeed" else data * tensor
+
+
+@rule("batch.accumulation")
+def _accumulation(plan: Plan) -> Value | Unknown | None:
+    total, micro, ranks = plan.stated("batch.global"), plan.integer("batch.micro"), counted_ranks(plan)
+    if total is None or not isinstance(total.value, int):
+        return None
+    if micro is None or ranks is None:
+        return Unknown("the micro batch or the data-parallel size is unknown", "--set batch.micro=N")
+    local = micro * ranks
+    if total.value % local:
+        return Unknown(f"a global batch of {total.value} is no multiple of micro batch {micro} x DP {ranks}")
+    return derived(total.value // local, "batch.global", "batch.micro", "parallel.data")
+
+
+@rule("batch.global")
+def _global(plan: Plan) -> Value | None:
+    micro, count, ranks = plan.integer("batch.micro"), plan.integer("batch.accumulation"), counted_ranks(plan)
+    if micro is None or count is None or ranks is None:
+        return None
+    return derived(micro * count * ranks, "batch.micro", "batch.accumulation", "parallel.data")
+
+
+@rule("batch.micro")
+def _micro(plan: Plan) -> Value | None:
+    total, ranks = plan.stated("batch.global"), counted_ranks(plan)
+    count = stated_integer(plan, "batch.accumulation") or 1
+    if total is None or not isinstance(total.value, int) or ranks is None or total.value % (ranks * count):
+        return None
+    return derived(total.value // (ranks * count), "batch.global", "batch.accumulation", "parallel.data")
+
+
+@rule("schedule.microbatches")
+def _microbatches(plan: Plan) -> Value | Unknown | None:
+    if plan.word("framework") in _CUT_THE_LOCAL_BATCH and (plan.integer("parallel.pipeline") or 1) > 1:
+        return Unknown("PyTorch's schedules cut the local batch themselves", "--set schedule.microbatches=N")
+    found = plan.get("batch.accumulation")
+    return derived(found.value, "batch.accumulation") if isinstance(found, Value) else found
+
+
+_CUT_THE_LOCAL_BATCH = ("torchtitan", "fsdp", "ddp", "pytorch")
+"""Frameworks on torch.distributed.pipelining, whose micro-batches are parts of one rank's batch, not batches of it."""
+
+
+@rule("schedule.kind")
+def _schedule(plan: Plan) -> Value | None:
+    chunks = plan.integer("parallel.virtual_pipeline") or 1
+    return derived("interleaved", "parallel.virtual_pipeline") if chunks > 1 else None
+
+
+@rule("schedule.group")
+def _group(plan: Plan) -> Value | None:
+    """As many micro-batches as there are stages in Megatron's interleaved schedule (model_parallel_config.py)."""
+    interleaved = plan.word("schedule.kind") == "interleaved" and plan.word("framework") in ("megatron", "nemo")
+    return same(plan, "parallel.pipeline") if interleaved else None
+
+
+@rule("parallel.pipeline_engine")
+def _pipeline_engine(plan: Plan) -> Value | None:
+    """Megatron-DeepSpeed builds a pipeline even of one stage, unless it is told not to."""
+    stages, framework = plan.integer("parallel.pipeline"), plan.word("framework")
+    if stages is None or (stages == 1 and framework is None):
+        return None
+    return derived(stages > 1 or framework == "megatron-deepspeed", "parallel.pipeline", "framework")
+
+
+@rule("parallel.virtual_pipeline")
+def _virtual_pipeline(plan: Plan) -> Value | None:
+    return derived(1, "parallel.pipeline") if plan.integer("parallel.pipeline") == 1 else None
