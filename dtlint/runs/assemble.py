@@ -1,0 +1,93 @@
+"""Makes one run of the readings that belong to it: settles them into a plan, with its collections."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from dtlint.frameworks import Member, Reading
+from dtlint.plan import Plan
+from dtlint.record import NamedTuple
+from dtlint.runs.dialect import dialect_of
+from dtlint.runs.expect import with_expectations
+from dtlint.runs.hand_over import hand_over
+from dtlint.runs.model import OWN_PARSER, Launch, Options, Run
+from dtlint.runs.settle import settle
+from dtlint.runs.tree import Tree
+from dtlint.runs.versions import versions_around
+from dtlint.source import Source
+from dtlint.value import Setting, Value
+
+
+class Parts(NamedTuple):
+    """What a run is put together from."""
+
+    readings: tuple[Reading, ...]
+    sources: tuple[Source, ...]
+    assumptions: tuple[str, ...] = ()
+
+
+def run_of(tree: Tree, options: Options, parts: Parts, launch: Launch | None = None, branch: str | None = None) -> Run:
+    """One plan of what was read for it: settled, handed on, with what the files around tell of versions."""
+    readings, sources = _under_own_parser(parts.readings), parts.sources
+    around = versions_around(tree, _folders(tree, sources), readings)
+    readings = (*readings, *(reading for _, reading in around))
+    sources = tuple(dict.fromkeys((*sources, *(source for source, _ in around))))
+    settled = settle(readings, options.at(sources[0].file if sources else None))
+    handed = hand_over(readings, settled.settings)
+    collections = _collections([*readings, Reading("hand-over", collections=handed.collections)])
+    if settled.conflicts:
+        collections["config.conflicts"] = (*collections.get("config.conflicts", ()), *settled.conflicts)
+    open_reason = next((reading.open for reading in readings if reading.open), "")
+    unread = next((reading.unread for reading in readings if reading.unread), "")
+    plan = Plan(handed.settings, collections, dialect_of(readings, settled.framework), open_reason, unread)
+    plan = with_expectations(plan, options.expected, launch.place if launch else sources[0].span(0, 0))
+    supposed = tuple(dict.fromkeys(reading.supposed for reading in readings if reading.supposed))
+    return Run(launch, "train", branch, sources, readings, plan, (*parts.assumptions, *supposed))
+
+
+def _folders(tree: Tree, sources: Sequence[Source]) -> list[Path]:
+    """Where the run's script lies, or the text that stands for it, and its program."""
+    program = next((source for source in sources if source.path.endswith(".py")), None)
+    kept = [source for source in (program, *sources[:1]) if source is not None]
+    return [source.file.parent if source.file is not None else tree.current for source in kept]
+
+
+def _collections(readings: Sequence[Reading]) -> dict[str, tuple[Member, ...]]:
+    found: dict[str, tuple[Member, ...]] = {}
+    for reading in readings:
+        for name, members in reading.collections.items():
+            known = {member.place for member in found.get(name, ())}
+            found[name] = (*found.get(name, ()), *(member for member in members if member.place not in known))
+    return _without_declared(found, frozenset(flag for reading in readings for flag in reading.declares))
+
+
+def _under_own_parser(readings: tuple[Reading, ...]) -> tuple[Reading, ...]:
+    """Megatron's flags of a program that declares them all itself and imports no Megatron: they mean what Megatron's
+    mean, and Megatron's defaults, spellings and other flags are not the program's.
+    """
+    own = next((reading for reading in readings if reading.layer == OWN_PARSER), None)
+    if own is None:
+        return readings
+    return tuple(
+        reading._replace(layer="arguments", framework="", collections={}) if _is_declared(reading, own) else reading
+        for reading in readings
+    )
+
+
+def _is_declared(reading: Reading, own: Reading) -> bool:
+    if reading.layer != "megatron-arguments":
+        return False
+    flags = {claim.name for claim in reading.claims if claim.name.startswith("--")}
+    return bool(flags) and flags <= own.declares
+
+
+def _without_declared(found: dict[str, tuple[Member, ...]], flags: frozenset[str]) -> dict[str, tuple[Member, ...]]:
+    """The collections without unknown flags that the program declares itself."""
+    unknown = found.get("config.unknown", ())
+    kept = tuple(member for member in unknown if _text(member.fields.get("key")) not in flags)
+    return {**found, "config.unknown": kept} if len(kept) < len(unknown) else found
+
+
+def _text(setting: Setting | None) -> str:
+    return str(setting.value) if isinstance(setting, Value) else ""

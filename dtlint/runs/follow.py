@@ -1,0 +1,242 @@
+"""Reads the files that a launch, a config or a program names, and those that they name in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path, PurePosixPath
+
+from dtlint.frameworks import NamedFile, Reading
+from dtlint.languages.traced import Word, World, literal_word, path_from_folder
+from dtlint.record import NamedTuple
+from dtlint.runs.beside import accelerate_launch
+from dtlint.runs.configs import Config, read_config, read_model_config
+from dtlint.runs.inline import inline_config
+from dtlint.runs.launches import Found
+from dtlint.runs.model import FileProblem
+from dtlint.runs.paths import Located, locate
+from dtlint.runs.tree import Tree
+from dtlint.runs.versions import image_reading
+from dtlint.source import Source, Unreadable
+
+NOTHING: Mapping[str, Source] = {}
+WEIGHTS = frozenset((".bin", ".safetensors", ".pt", ".pth", ".gguf"))
+"""What the files end with that hold a model's weights."""
+
+
+class Candidate(NamedTuple):
+    """A launch in one world of its script, with the files that it names."""
+
+    found: Found
+    script: Source
+    folder: Path
+    world: World
+    directives: Reading | None
+    companion: bool
+    moved: str
+
+
+class Follower:
+    """Follows names of files in one tree. `configs` are the focused ones by path; `named` collects the paths of those
+    that something names, `problems` what is wrong with files on the way.
+    """
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.configs: dict[str, Config] = {}
+        self.named: set[str] = set()
+        self.problems: list[FileProblem] = []
+
+    def reader(self, folder: Path, written: Mapping[str, Source] = NOTHING) -> Callable[[str], Source | None]:
+        """Reads a file by its path: one that the script writes, else one of the tree."""
+
+        def read(text: str) -> Source | None:
+            if (found := written.get(text.removeprefix("./"))) is not None:
+                return found
+            file = self.tree.find(text, folder)
+            try:
+                return self.tree.source(file) if file is not None else None
+            except Unreadable:
+                return None
+
+        return read
+
+    def named_file(self, named: NamedFile, candidate: Candidate) -> list[tuple[Source, Reading]]:
+        """What a named file says, and the files that it names in turn."""
+        found = self._read_named(named, candidate)
+        said = self._supposition(named, candidate, found[0][0]) if found else ""
+        return found if not said else [(found[0][0], found[0][1]._replace(supposed=said)), *found[1:]]
+
+    def _read_named(self, named: NamedFile, candidate: Candidate) -> list[tuple[Source, Reading]]:
+        if named.role == "deepspeed":
+            source = self._resolve(named, candidate)
+            if source is None:
+                return [_unread(named, candidate)]
+            return [(source, self._config(source, "deepspeed").reading)]
+        if named.role == "accelerate":
+            return self._accelerate_file(named, candidate)
+        if named.role == "fsdp":
+            source = self._resolve(named, candidate)
+            return [_hidden(named, candidate)] if source is None else [(source, _fsdp_config(source))]
+        if named.role == "arguments":
+            return self._arguments_file(named, candidate)
+        if named.role == "model":
+            return self._model_file(named, candidate.folder)
+        if named.role == "image":
+            return [(candidate.script, image_reading(named.path))]
+        if named.role == "hostfile":
+            source = self._resolve(named, candidate)
+            return [] if source is None else [(source, _hosts(source, candidate.found))]
+        if named.role in ("script", "module"):
+            source = self._resolve(named, candidate)
+            return [] if source is None else self._program_and_files(source, candidate)
+        return []
+
+    def _program_and_files(self, source: Source, candidate: Candidate) -> list[tuple[Source, Reading]]:
+        """A program, and the configs that its code names."""
+        found = self._program(source, candidate.found.program[1:])
+        files = dict.fromkeys(file for _, reading in found for file in reading.files)
+        return [*found, *(part for file in files for part in self.named_file(file, candidate))]
+
+    def _accelerate_file(self, named: NamedFile, candidate: Candidate) -> list[tuple[Source, Reading]]:
+        """Accelerate's config, and the DeepSpeed config that it names."""
+        source = self._resolve(named, candidate)
+        if source is None:
+            from dtlint.frameworks.accelerate_launcher import without_config
+
+            launch = accelerate_launch(candidate.found.readings)
+            return [] if launch is None else [(candidate.script, without_config(launch, named.path.shown))]
+        reading = self._config(source, "accelerate").reading
+        nested = [found for file in reading.files for found in self.named_file(file, candidate)]
+        return [(source, reading), *nested]
+
+    def _arguments_file(self, named: NamedFile, candidate: Candidate) -> list[tuple[Source, Reading]]:
+        """The file of a program's arguments, and the config that it names."""
+        source = self._resolve(named, candidate)
+        if source is None:
+            return [_hidden(named, candidate)]
+        reading = self._config(source, "arguments").reading
+        if not reading.claims:
+            return [(source, Reading("program", open=f"the arguments stand in {named.path.shown}"))]
+        nested = [found for file in reading.files for found in self.named_file(file, candidate)]
+        return [(source, reading), *nested]
+
+    def _model_file(self, named: NamedFile, folder: Path) -> list[tuple[Source, Reading]]:
+        """The config.json of the model that a run names, where it lies in the tree."""
+        source = self.reader(folder)(_model_path(named.path.text or ""))
+        if source is None:
+            return []
+        config = read_model_config(source)
+        self.problems.extend(config.problems)
+        return [(source, config.reading)]
+
+    def _resolve(self, named: NamedFile, candidate: Candidate) -> Source | None:
+        if named.role == "deepspeed" and (inline := inline_config(named.path, candidate.script.path)) is not None:
+            return inline
+        path = path_from_folder(named.path.pieces, candidate.moved)
+        if path in candidate.world.files or path in candidate.world.unread:
+            return candidate.world.files.get(path)
+        found = self._located(named, candidate)
+        if found is None:
+            return None
+        self.named.add(self.tree.shown(found.file))
+        try:
+            return self.tree.source(found.file)
+        except Unreadable as unreadable:
+            self.problems.append(FileProblem(unreadable.path, None, unreadable.reason))
+            return None
+
+    def _located(self, named: NamedFile, candidate: Candidate) -> Located | None:
+        return locate(self.tree, _as_path(named), candidate.folder, candidate.moved)
+
+    def _supposition(self, named: NamedFile, candidate: Candidate, source: Source) -> str:
+        """The sentence on a file that is only likely to be the one that is named, "" for one that surely is."""
+        found = self._located(named, candidate)
+        if found is None or not found.supposed or self.tree.shown(found.file) != source.path:
+            return ""
+        return f"{source.path} was taken for {named.path.shown}, whose folder is not here"
+
+    def _config(self, source: Source, role: str) -> Config:
+        known = self.configs.get(source.path)
+        if known is not None and known.source is source:
+            return known
+        config = read_config(source, role)
+        self.problems.extend(config.problems)
+        return config
+
+    def _program(self, source: Source, words: tuple[Word, ...] | None) -> list[tuple[Source, Reading]]:
+        from dtlint.runs.programs import program_readings
+
+        return program_readings(source, self.tree, words)
+
+    def with_files(self, config: Config) -> list[tuple[Source, Reading]]:
+        """A config that no launch names, and the DeepSpeed config that it names."""
+        found = [(config.source, config.reading)]
+        folder = config.source.file.parent if config.source.file is not None else self.tree.current
+        for named in config.reading.files:
+            if named.role == "model":
+                found.extend(self._model_file(named, folder))
+            if named.role == "deepspeed":
+                source = self.reader(folder)(named.path.text or "")
+                reading = _without_file(named.path) if source is None else self._config(source, "deepspeed").reading
+                found.append((source or config.source, reading))
+        return found
+
+    def lone_program(self, source: Source) -> list[tuple[Source, Reading]]:
+        """A program that no launch names, and the model's config that its code names."""
+        found = self._program(source, None)
+        folder = source.file.parent if source.file is not None else self.tree.current
+        named = dict.fromkeys(file for _, reading in found for file in reading.files if file.role == "model")
+        return [*found, *(part for file in named for part in self._model_file(file, folder))]
+
+
+def _unread(named: NamedFile, candidate: Candidate) -> tuple[Source, Reading]:
+    """What a DeepSpeed config leaves that cannot be read."""
+    why = candidate.world.unread.get(path_from_folder(named.path.pieces, candidate.moved), "")
+    return candidate.script, _without_file(named.path, why)
+
+
+def _without_file(path: Word, why: str = "") -> Reading:
+    """What the tool ships that a DeepSpeed config without a file belongs to, else a run whose settings are hidden."""
+    from dtlint.frameworks.deepspeed_shipped import read_shipped
+
+    reason = f"{path.shown}: {why}" if why else f"the DeepSpeed config {path.shown} was not found"
+    hidden = Reading("deepspeed-json", framework="deepspeed", unread=reason)
+    return hidden if why else read_shipped(path) or hidden
+
+
+def _hidden(named: NamedFile, candidate: Candidate) -> tuple[Source, Reading]:
+    """What a file with further settings that cannot be read leaves: settings may be hidden in it."""
+    return candidate.script, Reading("program", open=f"{named.path.shown} was not found")
+
+
+def _fsdp_config(source: Source) -> Reading:
+    from dtlint.frameworks.transformers_fsdp import read_config
+    from dtlint.languages.json import read_json
+
+    return read_config(read_json(source))
+
+
+def _hosts(source: Source, found: Found) -> Reading:
+    """The host file of an mpirun; other launchers read theirs themselves."""
+    launch = next((reading for reading in found.readings if reading.layer == "mpirun"), None)
+    if launch is None:
+        return Reading("hostfile")
+    from dtlint.frameworks.mpirun import read_hostfile
+
+    return read_hostfile(source, launch.claims)
+
+
+def _as_path(named: NamedFile) -> Word:
+    """The path of a file; `-m pkg.train` stands for pkg/train.py."""
+    text = named.path.text
+    if named.role != "module" or text is None:
+        return named.path
+    return literal_word(text.replace(".", "/") + ".py", named.path.place)
+
+
+def _model_path(text: str) -> str:
+    """Where the config of a model lies: the file itself, or config.json in the folder or beside the weights."""
+    path = PurePosixPath(text)
+    if path.suffix == ".json":
+        return text
+    return str((path.parent if path.suffix in WEIGHTS else path) / "config.json") if text else ""
