@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from dtlint.record import NamedTuple
 from dtlint.source import Source
@@ -38,6 +37,8 @@ def at_revision(revision: str, start: Path) -> Ground:
 
     @contextmanager
     def folder(path: Path) -> Iterator[Path]:
+        from tempfile import TemporaryDirectory
+
         relative = path.resolve().relative_to(top).as_posix()
         with TemporaryDirectory(prefix="dtlint-") as name:
             unpack(top, commit, Path(name), [relative])
