@@ -22,9 +22,10 @@ from measured_runs import measured_runs
 
 from dtlint.cost import compute, constants
 from dtlint.cost.assemble import family_of
+from dtlint.cost.communication import group_of
 from dtlint.cost.figures import Job
 from dtlint.cost.job import Completed, complete
-from dtlint.cost.step import step
+from dtlint.cost.step import head_work, layer_work, step
 
 
 class Knob(NamedTuple):
@@ -220,7 +221,7 @@ def write(name: str, value: float) -> None:
 
 def forget() -> None:
     """Drops what was worked out with other constants."""
-    for cached in (compute.product_seconds, compute.rates, family_of):
+    for cached in (compute.product_seconds, compute.rates, group_of, family_of, layer_work, head_work):
         cached.cache_clear()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import cast
 
@@ -74,6 +74,7 @@ class _Models(NamedTuple):
     sizes: dict[str, list[int]]
 
 
+@lru_cache(maxsize=256)
 def model(name: str) -> Model | None:
     """The model of that name or path (`meta-llama/Llama-2-7b-hf`, `/data/llama-7b/`), None if the catalog does not
     know it.

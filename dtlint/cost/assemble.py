@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache, lru_cache
+from collections.abc import Iterable, Mapping
+from functools import cache
 
-from dtlint.catalog import LatentAttention, Model, gpu, model
+from dtlint.catalog import LatentAttention, gpu, model
 from dtlint.cost import constants
 from dtlint.cost.constants import Family
 from dtlint.cost.figures import Batch, Job, Layout, Machine, Precision, Schedule, Shape, Sharding
@@ -39,6 +39,33 @@ def assemble(values: Values, known: Values) -> Job:
         _schedule(values, layout),
         _machine(values, known, layout),
     )
+
+
+def varied(job: Job, values: Values, known: Values, names: Iterable[str]) -> Job:
+    """The job of whole settings that differ in `names` from those of `job`: it shares the parts that they leave
+    alone."""
+    if not all(name in _PART_OF for name in names):
+        return assemble(values, known)
+    parts = {_PART_OF[name] for name in names}
+    schedule = _schedule(values, job.layout) if "schedule" in parts else job.schedule
+    sharding = _sharding(values, job.layout, job.style) if "sharding" in parts else job.sharding
+    machine = _machine(values, known, job.layout) if "machine" in parts else job.machine
+    return job._replace(schedule=schedule, sharding=sharding, machine=machine)
+
+
+_PART_OF = {
+    "attention.flash": "schedule",
+    "checkpointing.activations": "schedule",
+    "cluster.internode_gbit_per_s": "machine",
+    "communication.moe_dispatcher": "schedule",
+    "overlap.gradients": "schedule",
+    "overlap.parameters": "schedule",
+    "overlap.pipeline": "schedule",
+    "overlap.tensor": "schedule",
+    "sharding.reshard_after_forward": "sharding",
+    "sharding.units": "sharding",
+}
+"""The part of a job that a setting decides, for those that are often open and decide one only."""
 
 
 def style_of(framework: str, stage: int) -> str:
@@ -82,16 +109,10 @@ def _shape(values: Values) -> Shape:
 
 def _head_dim(values: Values, hidden: int, heads: int) -> int:
     """Width of a head: as told; but a catalog model of the same name and another shape does not tell it."""
-    named = _named(_word(values, "model.name", ""))
+    named = model(_word(values, "model.name", ""))
     if named is not None and (named.hidden, named.heads) != (hidden, heads):
         return max(1, hidden // heads)
     return _count(values, "model.head_dim", max(1, hidden // heads))
-
-
-@lru_cache(maxsize=64)
-def _named(name: str) -> Model | None:
-    """The catalog's model of that name, looked up once: a search prices many plans of one model."""
-    return model(name) if name else None
 
 
 def _moe_layers(values: Values, layers: int) -> int:
@@ -110,7 +131,7 @@ def _latent(values: Values) -> LatentAttention | None:
         return written
     if isinstance(written, Mapping):
         return LatentAttention._make(_count(written, field, 0) for field in LatentAttention._fields)
-    named = _named(_word(values, "model.name", ""))
+    named = model(_word(values, "model.name", ""))
     if named is not None and named.hidden == values.get("model.hidden"):
         return named.latent_attention
     return constants.USUAL_LATENT if _word(values, "model.architecture", "").endswith("mla") else None

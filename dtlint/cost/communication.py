@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import ceil, log2
 
 from dtlint.cost import constants
@@ -71,6 +72,7 @@ def axis_size(layout: Layout, axis: str) -> int:
     return int(getattr(layout, axis))
 
 
+@lru_cache(maxsize=1024)
 def group_of(layout: Layout, machine: Machine, axis: str, size: int | None = None) -> Group:
     """The group of an axis (its first `size` ranks) with the links that the rank layout gives it."""
     ranks = axis_size(layout, axis) if size is None else size

@@ -6,7 +6,7 @@ from functools import cache
 from math import sqrt
 from typing import TYPE_CHECKING, Literal
 
-from dtlint.cost.assemble import Values, assemble, family_of, model_ways, precision_of, style_of
+from dtlint.cost.assemble import Values, assemble, family_of, model_ways, precision_of, style_of, varied
 from dtlint.cost.figures import Job
 from dtlint.plan.vocabulary import Term, term
 from dtlint.record import NamedTuple
@@ -71,15 +71,18 @@ def complete(plan: Plan) -> Completed | Unknown:
     if missing is not None:
         found = plan.get(missing)
         return found if isinstance(found, Unknown) else Unknown(f"no file tells {missing}", f"--set {missing}=...")
-    jobs = [_job(plan, known, open_names, bound) for bound in (BOUNDS if open_names else BOUNDS[:1])]
-    for job in jobs:
-        if isinstance(job, Unknown):
-            return job
-    whole = [job for job in jobs if isinstance(job, Job)]
-    assumed = tuple(
-        name for name in open_names if term(name).bounded and term(name).optimistic != term(name).pessimistic
-    )
-    return Completed(whole[0], whole[len(whole) // 2], whole[-1], assumed)
+    completions = [_values(known, open_names, bound) for bound in BOUNDS]
+    contradictions = [found for values in completions if (found := _contradiction(values)) is not None]
+    if contradictions:
+        return contradictions[0]
+    optimistic = assemble(completions[0], known)
+    typical, pessimistic = (_varied(optimistic, completions[0], values, known) for values in completions[1:])
+    return Completed(optimistic, typical, pessimistic, tuple(name for name in open_names if _spreads(name)))
+
+
+def _varied(job: Job, values: Values, other: Values, known: Values) -> Job:
+    names = [name for name, value in other.items() if value != values[name]]
+    return varied(job, other, known, names) if names else job
 
 
 def _read(plan: Plan) -> tuple[dict[str, Plain], list[str]]:
@@ -113,13 +116,12 @@ def _spreads(name: str) -> bool:
     return term(name).bounded and term(name).optimistic != term(name).pessimistic
 
 
-def _job(plan: Plan, known: Values, open_names: list[str], bound: Bound) -> Job | Unknown:
+def _values(known: Values, open_names: list[str], bound: Bound) -> dict[str, Plain]:
     values = dict(known)
     for name in open_names:
         if bound != "typical" or name not in known:
             values[name] = _completion(name, bound)
-    contradiction = _contradiction(values)
-    return contradiction or assemble(values, known)
+    return values
 
 
 @cache

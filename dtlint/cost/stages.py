@@ -3,6 +3,8 @@ has."""
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from dtlint.cost.figures import Job, Layout, Shape
 from dtlint.record import NamedTuple
 
@@ -38,7 +40,11 @@ class Held(NamedTuple):
 
 def stages(job: Job) -> tuple[Stage, ...]:
     """The stages that can be the most loaded: the first, one in the middle, the last."""
-    layout, shape = job.layout, job.shape
+    return _stages(job.shape, job.layout)
+
+
+@lru_cache(maxsize=1024)
+def _stages(shape: Shape, layout: Layout) -> tuple[Stage, ...]:
     counts = stage_layers(shape, layout)
     last = len(counts) - 1
     middle = max(range(1, last), key=counts.__getitem__) if last > 1 else 0
@@ -132,7 +138,11 @@ def embedding_parameters(shape: Shape, layout: Layout) -> float:
 
 def held(job: Job, stage: Stage) -> Held:
     """Parameters that one rank of the stage holds; tied embeddings are held on the first and on the last stage."""
-    shape, layout = job.shape, job.layout
+    return _held(job.shape, job.layout, stage)
+
+
+@lru_cache(maxsize=1024)
+def _held(shape: Shape, layout: Layout, stage: Stage) -> Held:
     plain, moe = (
         layer_parameters(shape, layout, False),
         layer_parameters(shape, layout, True) if stage.expert else Held(0.0, 0.0),

@@ -4,6 +4,7 @@ bubble, the optimizer."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from dtlint.cost import constants
 from dtlint.cost.activations import tokens_per_rank
@@ -16,7 +17,7 @@ from dtlint.cost.communication import (
 )
 from dtlint.cost.compute import NOTHING, Passes, Rates, head, layer, rates, recomputed
 from dtlint.cost.data_parallel import data_seconds
-from dtlint.cost.figures import Job
+from dtlint.cost.figures import Batch, Job, Schedule, Sharding
 from dtlint.cost.pipeline import work_per_microbatch
 from dtlint.cost.stages import Held, Stage, expert_replicas, held, stages, trained
 from dtlint.record import NamedTuple
@@ -68,8 +69,7 @@ class Work(NamedTuple):
 def step(job: Job) -> Step:
     """One optimizer step: micro-batches at the pace of the slowest stage, the bubble, gradients and parameters over
     data parallelism."""
-    rate = rates(job.machine, job.precision.compute, job.style == "megatron")
-    worked = [(stage, stage_work(job, stage, rate)) for stage in stages(job)]
+    worked = worked_stages(job)
     slowest, work = max(worked, key=lambda item: item[1].seconds)
     count = job.batch.microbatches
     params = held(job, slowest)
@@ -100,20 +100,55 @@ def mean_seconds(job: Job, worked: list[tuple[Stage, Work]]) -> float:
     return (first + last + middle * (job.layout.pipeline - 2)) / job.layout.pipeline
 
 
-def stage_work(job: Job, stage: Stage, rate: Rates) -> Work:
-    """One micro-batch on a stage."""
+def worked_stages(job: Job) -> list[tuple[Stage, Work]]:
+    """The stages that can be the most loaded, each with one micro-batch's work."""
+    computed = computing(job)
+    return [(stage, stage_work(job, stage, computed)) for stage in stages(job)]
+
+
+def stage_work(job: Job, stage: Stage, computed: Job) -> Work:
+    """One micro-batch on a stage; `computed` is the job as `computing` gives it."""
     compute = NOTHING
     for expert, count in ((False, stage.dense), (True, stage.expert)):
         if count:
-            once = layer(job, expert, rate)
-            again = recomputed(job, expert, rate, once.forward) * _recomputed_share(job, stage)
+            once, again = layer_work(computed, expert)
+            again *= _recomputed_share(job, stage)
             again += min(_restoring(job), constants.RESTORE_MOST * again)
             compute = compute.plus(Passes(once.forward, once.backward + again).times(count))
     if stage.head:
-        compute = compute.plus(head(job, rate))
+        compute = compute.plus(head_work(computed))
     tensor, hidden_tensor = _tensor(job, stage)
     context, hidden_context = _context(job, stage, compute)
     return Work(compute, tensor, context, _expert(job, stage), _transfer(job), hidden_tensor, hidden_context)
+
+
+def computing(job: Job) -> Job:
+    """The job with one value for all that the compute of a layer does not hang on: what differs in overlaps, sharding
+    or micro-batches only is worked out once."""
+    schedule = Schedule("", job.schedule.recompute, None, False, False, False, False, job.schedule.flash, "")
+    return job._replace(sharding=_UNSHARDED, batch=Batch(job.batch.micro, 1), schedule=schedule)
+
+
+_UNSHARDED = Sharding(0, 1, True, True, False, False, 0.0)
+
+
+@lru_cache(maxsize=1024)
+def layer_work(job: Job, expert: bool) -> tuple[Passes, float]:
+    """Passes of one layer on one micro-batch, and seconds that its backward pass recomputes."""
+    rate = job_rates(job)
+    once = layer(job, expert, rate)
+    return once, recomputed(job, expert, rate, once.forward)
+
+
+@lru_cache(maxsize=1024)
+def head_work(job: Job) -> Passes:
+    """Passes of the output head and the loss on one micro-batch."""
+    return head(job, job_rates(job))
+
+
+def job_rates(job: Job) -> Rates:
+    """The rates of the job's GPU."""
+    return rates(job.machine, job.precision.compute, job.style == "megatron")
 
 
 def _restoring(job: Job) -> float:

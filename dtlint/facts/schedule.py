@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dtlint.cost import sizes
-from dtlint.cost.compute import rates
 from dtlint.cost.job import Job
 from dtlint.cost.pipeline import bubble
-from dtlint.cost.stages import stages
-from dtlint.cost.step import mean_seconds, stage_work
+from dtlint.cost.step import mean_seconds, worked_stages
 from dtlint.facts.registry import SIZING, TIMING, FactValue, fact, missing, narrow, register
 from dtlint.interval import hull
 from dtlint.plan import Infeasible, Plan
@@ -30,8 +28,7 @@ def imbalance(plan: Plan) -> FactValue:
 
 
 def _waiting(job: Job) -> float:
-    rate = rates(job.machine, job.precision.compute, job.style == "megatron")
-    worked = [(stage, stage_work(job, stage, rate)) for stage in stages(job)]
+    worked = worked_stages(job)
     return 1 - mean_seconds(job, worked) / max(work.seconds for _, work in worked)
 
 

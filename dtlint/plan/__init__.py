@@ -5,6 +5,7 @@ format.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from dtlint.plan.derive import follow, framework_default
@@ -167,7 +168,7 @@ class Plan:
                 self._memo[name], self._reads[name] = other._memo[name], read
 
     def _worked_out(self, name: str) -> Value | Unknown:
-        self._memo[name] = Unknown(f"{name} hangs on itself", f"--set {name}=...")
+        self._memo[name] = _circular(name)
         read: set[str] = set()
         self._asking.append(read)
         found = self._memo[name] = self._find(name)
@@ -186,7 +187,17 @@ class Plan:
         return follow(self, name) or _undecided(stated) or self._default(name)
 
     def _default(self, name: str) -> Value | Unknown:
-        return framework_default(self, name) or Unknown(f"no file tells {name}", f"--set {name}=...")
+        return framework_default(self, name) or _untold(name)
+
+
+@cache
+def _untold(name: str) -> Unknown:
+    return Unknown(f"no file tells {name}", f"--set {name}=...")
+
+
+@cache
+def _circular(name: str) -> Unknown:
+    return Unknown(f"{name} hangs on itself", f"--set {name}=...")
 
 
 def _undecided(stated: Setting | None) -> Unknown | None:

@@ -55,7 +55,10 @@ def framework_default(plan: Plan, name: str) -> Value | Unknown | None:
 
 
 def _default_of(plan: Plan, name: str, owner: str) -> Value | Unknown | None:
-    found = [entry for entry in defaults(owner, name) if _in_use(plan, entry) and _holds(plan, entry)]
+    entries = defaults(owner, name)
+    if not entries:
+        return None
+    found = [entry for entry in entries if _in_use(plan, entry) and _holds(plan, entry)]
     return _one_default(plan, name, found) if found else None
 
 
