@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dtlint.api import check as check
-    from dtlint.cost.estimate import estimate as estimate
+    from dtlint.api import estimate as estimate
     from dtlint.plan import Plan as Plan
 
 __version__ = "0.1.0"
 __all__ = ["Plan", "__version__", "check", "estimate"]
 
-_HOMES = {"Plan": "dtlint.plan", "check": "dtlint.api", "estimate": "dtlint.cost.estimate"}
+_HOMES = {"Plan": "dtlint.plan", "check": "dtlint.api", "estimate": "dtlint.api"}
 
 
 def __getattr__(name: str) -> object:

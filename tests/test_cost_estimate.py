@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from dtlint.cost import Estimate, Point, estimate
 from dtlint.plan import Plan
 from dtlint.value import Plain, Unknown
+from dtlint.value import given as told
 
 SEVENTY: dict[str, Plain] = {
     "framework": "megatron",
@@ -111,7 +112,6 @@ def test_without_a_shape_there_is_no_estimate() -> None:
     [
         ({"parallel.data": 3}, "parallel.data"),
         ({"parallel.world_size": 60}, "parallel.world_size"),
-        ({"parallel.world_size": 10**15}, "parallel.world_size"),
     ],
 )
 def test_a_contradiction_is_named(changes: dict[str, Plain], word: str) -> None:
@@ -250,7 +250,7 @@ ODD: dict[str, list[Plain]] = {
 @given(st.fixed_dictionaries({}, optional={name: st.sampled_from(values) for name, values in ODD.items()}))
 @QUICK
 def test_odd_settings_give_finite_numbers_or_a_reason(odd: dict[str, Plain]) -> None:
-    found = estimate(Plan.of({**SEVENTY, **odd}))
+    found = estimate(Plan({name: told(value) for name, value in {**SEVENTY, **odd}.items()}))
     if isinstance(found, Unknown):
         assert found.reason
     else:

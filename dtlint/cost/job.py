@@ -6,7 +6,8 @@ from functools import cache
 from math import sqrt
 from typing import TYPE_CHECKING, Literal
 
-from dtlint.cost.assemble import Values, assemble, family_of, model_ways, precision_of, style_of, varied
+from dtlint.cost.assemble import Values, assemble, family_of, precision_of, style_of, varied
+from dtlint.cost.contradiction import contradiction, outside_domain
 from dtlint.cost.figures import Job
 from dtlint.plan.vocabulary import Term, term
 from dtlint.record import NamedTuple
@@ -61,23 +62,30 @@ _RECIPE = frozenset((
 told by hand."""
 
 _ESSENTIAL = ("parallel.world_size", "model.layers", "model.hidden")
-_LARGEST_WORLD = 10**6
 
 
 def complete(plan: Plan) -> Completed | Unknown:
     """The plan with every gap filled three ways; Unknown names the first setting that has no bounds and is needed."""
     known, open_names = _read(plan)
-    missing = next((name for name in _ESSENTIAL if known.get(name) is None), None)
-    if missing is not None:
-        found = plan.get(missing)
-        return found if isinstance(found, Unknown) else Unknown(f"no file tells {missing}", f"--set {missing}=...")
+    gap = missing(plan)
+    if gap:
+        told = plan.get(gap)
+        return told if isinstance(told, Unknown) else Unknown(f"no file tells {gap}", f"--set {gap}=...")
+    nonsense = outside_domain({name: value for name, value in known.items() if name in plan.settings})
+    if nonsense is not None:
+        return nonsense
     completions = [_values(known, open_names, bound) for bound in BOUNDS]
-    contradictions = [found for values in completions if (found := _contradiction(values)) is not None]
-    if contradictions:
-        return contradictions[0]
+    impossible = [found for values in completions if (found := contradiction(values)) is not None]
+    if impossible:
+        return impossible[0]
     optimistic = assemble(completions[0], known)
     typical, pessimistic = (_varied(optimistic, completions[0], values, known) for values in completions[1:])
     return Completed(optimistic, typical, pessimistic, tuple(name for name in open_names if _spreads(name)))
+
+
+def missing(plan: Plan) -> str:
+    """The first setting that no bounds can stand for and the plan does not tell, "" if there is none."""
+    return next((name for name in _ESSENTIAL if plan.value(name) is None), "")
 
 
 def _varied(job: Job, values: Values, other: Values, known: Values) -> Job:
@@ -141,17 +149,3 @@ def bound_of(found: Term, bound: Bound) -> Plain:
         middle = sqrt(float(low) * float(high))
         return round(middle) if found.type == "integer" else middle
     return found.optimistic
-
-
-def _contradiction(values: Values) -> Unknown | None:
-    world = int(str(values["parallel.world_size"]))
-    if world > _LARGEST_WORLD:
-        return Unknown(f"parallel.world_size {world} is more than any machine has", "--set parallel.world_size=N")
-    ways = model_ways(values)
-    data = values.get("parallel.data")
-    if world % ways or (isinstance(data, int) and data * ways != world):
-        shown = f"parallel.data {data} x " if isinstance(data, int) else ""
-        return Unknown(
-            f"{shown}TP x PP x CP = {ways} does not make up parallel.world_size {world}", "--set parallel.data=N"
-        )
-    return None

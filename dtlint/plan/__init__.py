@@ -23,6 +23,8 @@ ITSELF = ""
 value: what comes of such a circle is not carried over to another plan.
 """
 
+INFINITE = float("inf")
+
 KEEP = ("parallel.world_size", "batch.global")
 """What `but` leaves as it is unless the change names it: the machines and the training mathematics (and the model,
 which it never touches).
@@ -116,9 +118,11 @@ class Plan:
         return found.value if isinstance(found, Value) else None
 
     def number(self, name: str) -> float | None:
-        """The setting as a number, None if unknown or no number."""
+        """The setting as a number, None if unknown or no number; JSON may hold NaN and infinities, which are none."""
         found = self.value(name)
-        return found if isinstance(found, (int, float)) and not isinstance(found, bool) else None
+        if not isinstance(found, (int, float)) or isinstance(found, bool):
+            return None
+        return found if -INFINITE < found < INFINITE else None
 
     def integer(self, name: str) -> int | None:
         """The setting as a whole number, None if unknown or not whole."""

@@ -13,6 +13,10 @@ from dtlint.value import Plain, Value, given
 FILE = Path(__file__).with_name("vocabulary.yaml")
 
 
+LARGEST = 1e18
+"""No count or size of a training run comes near: the bound of numbers that have no other."""
+
+
 class Term(NamedTuple):
     """One setting: its type (integer, number, flag, word, words, map), unit, domain, bounds for estimates, and
     meaning.
@@ -75,15 +79,22 @@ def fit(found: Term, value: Plain) -> Plain:
     return value
 
 
+def limits(found: Term) -> tuple[float, float]:
+    """The least and the greatest number that a setting takes."""
+    least = found.minimum if found.minimum is not None else -LARGEST
+    return least, found.maximum if found.maximum is not None else LARGEST
+
+
 def beyond(found: Term, value: Plain) -> str:
     """Why a number lies below the least or above the largest that the setting can have; "" if it does not."""
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return ""
-    if found.minimum is not None and value < found.minimum:
-        return f"{found.name} is at least {found.minimum:g}, not {value!r}"
-    if found.maximum is not None and value > found.maximum:
-        return f"{found.name} is at most {found.maximum:g}, not {value!r}"
-    return ""
+    least, most = limits(found)
+    if value != value:
+        return f"{found.name} takes {_article(found)}, not {value!r}"
+    if value < least:
+        return f"{found.name} is at least {least:g}, not {value!r}"
+    return f"{found.name} is at most {most:g}, not {value!r}" if value > most else ""
 
 
 def read_file() -> object:

@@ -26,7 +26,7 @@ def _accumulation(plan: Plan) -> Value | Unknown | None:
     total, micro, ranks = plan.stated("batch.global"), plan.integer("batch.micro"), counted_ranks(plan)
     if total is None or not isinstance(total.value, int):
         return None
-    if micro is None or ranks is None:
+    if not micro or not ranks:
         return Unknown("the micro batch or the data-parallel size is unknown", "--set batch.micro=N")
     local = micro * ranks
     if total.value % local:
