@@ -62,18 +62,14 @@ def test_memory_of_dense_models_is_within_a_twentieth_for_half_of_the_runs(
         for run, each in estimates
         if run.memory_bytes and not run.settings.get("model.experts")
     ]
-    assert median(errors) < 0.06
+    assert median(errors) < 0.05
+    assert sorted(errors)[int(0.9 * len(errors))] < 0.15
 
 
 def test_runs_that_ran_are_not_called_too_big(estimates: list[tuple[Run, Estimate]]) -> None:
-    """But for two single-GPU runs whose settings do not name the optimizer, which cannot be Adam."""
-    too_big = [
-        run
-        for run, each in estimates
-        if run.tokens_per_second_per_gpu and each.low.memory.device_bytes > each.memory.available_bytes
-    ]
-    assert {run.source for run in too_big} <= {"torchtune"}
-    assert len(too_big) <= 2
+    """Neither are two 8B models on single GPUs of 24 and 48 GB whose settings name no optimizer: it can't be Adam."""
+    ran = [(run, each) for run, each in estimates if run.tokens_per_second_per_gpu]
+    assert not [run for run, each in ran if each.low.memory.device_bytes > each.memory.available_bytes]
 
 
 def test_most_runs_that_ran_out_of_memory_are_called_too_big(estimates: list[tuple[Run, Estimate]]) -> None:

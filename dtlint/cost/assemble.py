@@ -236,8 +236,9 @@ def precision_of(values: Values, style: str) -> Precision:
     gradient = weight if own_weights else _gradient_bytes(values, compute, weight, style)
     reduce = _BYTES.get(_word(values, "precision.reduce", ""), gradient if style != "fsdp" else 2.0)
     state = _BYTES.get(_word(values, "optimizer.state_dtype", ""), weight if master_word == "none" else 4.0)
-    moments = state * moments_of(_word(values, "optimizer.name", "adam"))
-    return Precision(compute, weight, gradient, reduce, master, moments, frozen_bytes(values))
+    moments = moment_bytes(_word(values, "optimizer.name", "adam"), state)
+    kept = not values.get("optimizer.in_backward")
+    return Precision(compute, weight, gradient, reduce, master, moments, frozen_bytes(values), kept)
 
 
 def frozen_bytes(values: Values) -> float:
@@ -265,8 +266,9 @@ def _gradient_bytes(values: Values, compute: str, weight: float, style: str) -> 
     return _BYTES.get(_word(values, "precision.gradients", ""), usual)
 
 
-def moments_of(optimizer: str) -> float:
-    """Numbers that an optimizer keeps per parameter, 8-bit ones counted as quarters of a 32-bit number."""
+def moment_bytes(optimizer: str, state: float) -> float:
+    """Bytes that an optimizer keeps per parameter beside the weights, with numbers of `state` bytes unless it stores
+    them in fewer bits: 8 (Dettmers et al. 2022) or 4, each block with a scale of its own."""
     name = optimizer.lower().replace("_", "").replace("-", "")
     kept = 2.0
     if "adafactor" in name or "lomo" in name:
@@ -275,7 +277,8 @@ def moments_of(optimizer: str) -> float:
         kept = 1.0
     elif "galore" in name or "apollo" in name or "badam" in name:  # moments of a low rank, or of one block at a time
         kept = 0.25
-    return kept / 4 if "8bit" in name else kept
+    narrow = next((bits for bits in ("8bit", "4bit") if bits in name), "")
+    return kept * (constants.NARROW_STATE_BYTES[narrow] if narrow else state)
 
 
 def _schedule(values: Values, layout: Layout) -> Schedule:
@@ -290,6 +293,7 @@ def _schedule(values: Values, layout: Layout) -> Schedule:
         overlap_pipeline=bool(values.get("overlap.pipeline")) and layout.chunks > 1,
         flash=bool(values.get("attention.flash")),
         dispatcher=_word(values, "communication.moe_dispatcher", "alltoall"),
+        offload=bool(values.get("checkpointing.offload")),
     )
 
 

@@ -184,6 +184,14 @@ LOGIT_BYTES = Spread(3.0, 13.0, 16.0)
 """Bytes per logit of a plain PyTorch loss: 16-bit logits 2, fp32 copy 4, log-softmax 4, gradient 2 to 4; fused or
 chunked losses need less."""
 
+LOGIT_BYTES_FUSED = Spread(0.0, 2.0, 4.0)
+"""Bytes per logit where the loss is computed in pieces: nothing but one piece (Liger Kernel), or all logits in 16 bits
+beside the fp32 copy of one (torchtune's chunked loss)."""
+
+NARROW_STATE_BYTES = {"8bit": 1.02, "4bit": 0.53}
+"""Bytes of an optimizer's number in 8 or 4 bits with the fp32 scale of its block (256 numbers in bitsandbytes, 128 in
+torchao's 4-bit optimizers)."""
+
 STEP_COPY_BYTES = Spread(4.0, 6.0, 6.0)
 """Bytes per owned parameter that DeepSpeed's step adds: an fp32 copy of the gradients 4, and flattening them 2
 (zero/stage_1_and_2.py)."""

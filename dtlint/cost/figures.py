@@ -73,7 +73,8 @@ class Batch(NamedTuple):
 
 class Precision(NamedTuple):
     """Number formats: `compute` by name, the rest as bytes per parameter (master 0: the weights are their own);
-    `frozen` for weights that do not train."""
+    `frozen` for weights that do not train. `keeps_gradients` is false where each gradient is applied and freed inside
+    the backward pass."""
 
     compute: str
     weight: float
@@ -82,10 +83,12 @@ class Precision(NamedTuple):
     master: float
     moments: float
     frozen: float = 2.0
+    keeps_gradients: bool = True
 
 
 class Schedule(NamedTuple):
-    """The order of work and what runs beside what. `recomputed_layers` of a stage are recomputed, None for all."""
+    """The order of work and what runs beside what. `recomputed_layers` of a stage are recomputed, None for all;
+    `offload` keeps activations in main memory."""
 
     kind: str
     recompute: str
@@ -96,6 +99,7 @@ class Schedule(NamedTuple):
     overlap_pipeline: bool
     flash: bool
     dispatcher: str
+    offload: bool = False
 
 
 class Machine(NamedTuple):

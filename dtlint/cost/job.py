@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from math import sqrt
 from typing import TYPE_CHECKING, Literal
@@ -49,7 +50,8 @@ NAMES = (
     "sharding.group", "sharding.reshard_after_forward", "sharding.units", "sharding.offload_optimizer",
     "sharding.offload_parameters", "batch.micro", "batch.global", "batch.accumulation", "schedule.kind",
     "schedule.microbatches", "precision.compute", "precision.gradients", "precision.reduce", "precision.master",
-    "precision.frozen", "optimizer.name", "optimizer.state_dtype", "checkpointing.activations", "checkpointing.layers",
+    "precision.frozen", "optimizer.name", "optimizer.state_dtype", "optimizer.in_backward", "checkpointing.activations",
+    "checkpointing.layers", "checkpointing.offload",
     "overlap.gradients", "overlap.parameters", "overlap.tensor", "overlap.pipeline", "communication.bucket_bytes",
     "communication.moe_dispatcher", "attention.flash",
 )  # fmt: skip
@@ -60,6 +62,18 @@ _RECIPE = frozenset((
 ))  # fmt: skip
 """Settings that recipes on top of a framework choose: its defaults hold for a launch that was read, not for a plan
 told by hand."""
+
+_LEANEST: Mapping[str, Plain] = {
+    "model.fused_loss": True,
+    "optimizer.in_backward": True,
+    "optimizer.name": "adafactor",
+    "precision.master": "none",
+}
+"""What the leanest recipe on plain PyTorch chooses (torchtune's for one GPU, LOMO's, Galore's): the optimistic end of
+a plan told by hand that does not tell it."""
+
+_PLAIN = ("fsdp", "ddp", "pytorch")
+"""Frameworks that leave the format of the weights and the optimizer to the recipe."""
 
 _ESSENTIAL = ("parallel.world_size", "model.layers", "model.hidden")
 
@@ -74,13 +88,22 @@ def complete(plan: Plan) -> Completed | Unknown:
     nonsense = outside_domain({name: value for name, value in known.items() if name in plan.settings})
     if nonsense is not None:
         return nonsense
+    leanest = _leanest(plan, known)
     completions = [_values(known, open_names, bound) for bound in BOUNDS]
+    completions[0].update(leanest)
     impossible = [found for values in completions if (found := contradiction(values)) is not None]
     if impossible:
         return impossible[0]
     optimistic = assemble(completions[0], known)
     typical, pessimistic = (_varied(optimistic, completions[0], values, known) for values in completions[1:])
-    return Completed(optimistic, typical, pessimistic, tuple(name for name in open_names if _spreads(name)))
+    return Completed(optimistic, typical, pessimistic, (*filter(_spreads, open_names), *leanest))
+
+
+def _leanest(plan: Plan, known: Values) -> Mapping[str, Plain]:
+    """What the optimistic end takes in place of defaults that only a recipe keeps."""
+    if known.get("framework") not in _PLAIN or not told_by_hand(plan):
+        return {}
+    return {name: value for name, value in _LEANEST.items() if name not in plan.settings}
 
 
 def missing(plan: Plan) -> str:

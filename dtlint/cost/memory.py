@@ -51,9 +51,10 @@ def stage_memory(job: Job, stage: Stage, bound: Bound) -> Memory:
     """The memory of one rank of a stage: states and buffers all the time, then activations with the loss, or the
     optimizer's step."""
     params = held(job, stage)
-    resident, transient, host = _states(job, params, bound)
+    resident, transient, host = _states(job, stage, params, bound)
     gathered, buffers = _gathered(job, stage, params), _buffers(job, params)
-    activations, working, logits = _activations(job, stage), _working(job, stage), _logits(job, stage, bound)
+    activations, moved = _activations(job, stage)
+    working, logits = _working(job, stage), _logits(job, stage, bound)
     passing = activations + max(working, logits)
     parts = {
         **resident,
@@ -71,7 +72,14 @@ def stage_memory(job: Job, stage: Stage, bound: Bound) -> Memory:
     overhead = getattr(constants.CONTEXT_BYTES, bound) + getattr(constants.NETWORK_BUFFER_BYTES, bound) * _groups(job)
     weights = 2 * params.total / (_dense_ranks(job) if job.sharding.stage >= 3 else 1)
     return Memory(
-        parts, peak, reserved, reserved + overhead, job.machine.memory_bytes, sum(resident.values()), weights, host
+        parts,
+        peak,
+        reserved,
+        reserved + overhead,
+        job.machine.memory_bytes,
+        sum(resident.values()),
+        weights,
+        host + moved,
     )
 
 
@@ -82,7 +90,7 @@ def _groups(job: Job) -> int:
     return int(layout.world > 1) + sum(size > 1 for size in axes)
 
 
-def _states(job: Job, params: Held, bound: Bound) -> tuple[dict[str, float], float, float]:
+def _states(job: Job, stage: Stage, params: Held, bound: Bound) -> tuple[dict[str, float], float, float]:
     """Resident bytes by name, bytes that exist only in the optimizer's step, and bytes on the host for this rank."""
     dense = _bytes_of(job, _dense_ranks(job), bound)
     ranks = min(expert_replicas(job.layout), _dense_ranks(job) * job.layout.tensor)
@@ -94,6 +102,8 @@ def _states(job: Job, params: Held, bound: Bound) -> tuple[dict[str, float], flo
     if job.sharding.copy:
         weights += HALF_PRECISION * params.total / job.sharding.copy
     gradients = dense.gradients * own.dense + expert.gradients * own.expert
+    if not job.precision.keeps_gradients:
+        gradients = min(gradients, _largest_gradient(job, stage))
     optimizer = dense.optimizer * own.dense + expert.optimizer * own.expert
     transient = dense.transient * own.dense + expert.transient * own.expert
     host = 0.0
@@ -104,6 +114,13 @@ def _states(job: Job, params: Held, bound: Bound) -> tuple[dict[str, float], flo
     if job.sharding.offload_parameters:
         host, weights = host + weights, 0.0
     return {"weights": weights, "gradients": gradients, "optimizer": optimizer}, transient, host
+
+
+def _largest_gradient(job: Job, stage: Stage) -> float:
+    """The gradients that wait where each is applied as soon as it is there: those of the embedding or of one layer."""
+    matrices = embedding_parameters(job.shape, job.layout) * int(stage.embedding or stage.head)
+    layer = layer_parameters(job.shape, job.layout, stage.expert > 0).total
+    return job.precision.gradient * max(layer, matrices)
 
 
 def _bytes_of(job: Job, ranks: int, bound: Bound) -> StateBytes:
@@ -158,25 +175,28 @@ def _buffers(job: Job, params: Held) -> float:
     return bucket * (3 if job.schedule.overlap_gradients else 2)
 
 
-def _activations(job: Job, stage: Stage) -> float:
-    """What the forward passes in flight keep on the stage; DeepSpeed's pipeline keeps the stage's outputs too
-    (runtime/pipe/engine.py)."""
+def _activations(job: Job, stage: Stage) -> tuple[float, float]:
+    """Bytes on the GPU and on the host that the forward passes in flight keep; DeepSpeed's pipeline keeps the stage's
+    outputs too (runtime/pipe/engine.py). Offloaded, two layers' stay: one in use, one on its way (torchtune
+    _activation_offloading.py)."""
     layout, schedule = job.layout, job.schedule
     flying = in_flight(schedule.kind, stage.position, layout.pipeline, job.batch.microbatches, layout.chunks)
     outputs = 2 * job.shape.hidden if layout.pipeline > 1 and job.style == "deepspeed" else 0.0
-    each = 0.0
-    if stage.dense:
-        each += stage.dense * kept_bytes(job, False)
-    if stage.expert:
-        each += stage.expert * kept_bytes(job, True)
-    if (
-        schedule.recomputed_layers is not None
-        and schedule.recompute == "full"
-        and stage.layers > schedule.recomputed_layers
-    ):
-        left = stage.layers - schedule.recomputed_layers
-        each += left * (layer_bytes(job, stage.expert > 0) - kept_bytes(job, stage.expert > 0))
-    return flying * (each + outputs) * tokens_per_rank(job)
+    each = stage_bytes(job, stage) * tokens_per_rank(job)
+    moved = each * max(0.0, flying - 2 / max(1, stage.layers)) if schedule.offload else 0.0
+    return flying * (each + outputs * tokens_per_rank(job)) - moved, moved
+
+
+def stage_bytes(job: Job, stage: Stage) -> float:
+    """Bytes per token that the layers of a stage keep; of some layers only where recomputation leaves others out."""
+    schedule = job.schedule
+    each = stage.dense * kept_bytes(job, False) if stage.dense else 0.0
+    each += stage.expert * kept_bytes(job, True) if stage.expert else 0.0
+    chosen = schedule.recomputed_layers
+    if chosen is None or schedule.recompute != "full" or stage.layers <= chosen:
+        return each
+    expert = stage.expert > 0
+    return each + (stage.layers - chosen) * (layer_bytes(job, expert) - kept_bytes(job, expert))
 
 
 def _working(job: Job, stage: Stage) -> float:
@@ -196,9 +216,11 @@ def _working(job: Job, stage: Stage) -> float:
 def _logits(job: Job, stage: Stage, bound: Bound) -> float:
     """Logits of the output head with the loss: 16-bit logits, their fp32 copy, softmax and gradient, as far as they
     live at once."""
-    if not stage.head or job.shape.fused_loss:
+    if not stage.head:
         return 0.0
     parallel = job.style == "megatron" or job.framework in ("megatron-deepspeed", "gpt-neox")
     spread = constants.LOGIT_BYTES_PARALLEL if parallel else constants.LOGIT_BYTES
+    if job.shape.fused_loss:
+        spread = constants.LOGIT_BYTES_FUSED
     each: float = getattr(spread, bound)
     return tokens_per_rank(job) * job.shape.vocab / job.layout.tensor * each

@@ -18,6 +18,7 @@ from dtlint.cost.communication import (
 from dtlint.cost.compute import NOTHING, Passes, Rates, head, layer, rates, recomputed
 from dtlint.cost.data_parallel import data_seconds
 from dtlint.cost.figures import Batch, Job, Schedule, Sharding
+from dtlint.cost.memory import stage_bytes
 from dtlint.cost.pipeline import work_per_microbatch
 from dtlint.cost.stages import Held, Stage, expert_replicas, held, stages, trained
 from dtlint.record import NamedTuple
@@ -76,6 +77,7 @@ def step(job: Job) -> Step:
     data, hidden_data = data_seconds(job, params, work.waiting)
     idle = (job.layout.pipeline - 1) / work_per_microbatch(job.schedule.kind, job.layout.chunks)
     optimizer, offload = _optimizer(job, params)
+    offload += count * _activation_offload(job, slowest, work.compute)
     hidden = {"tensor": work.hidden_tensor * count, "context": work.hidden_context * count, "data": hidden_data}
     return Step(
         sum(work.compute) * count,
@@ -229,6 +231,15 @@ def _transfer(job: Job) -> float:
         return 0.0
     size = 2 * tokens_per_rank(job) * job.shape.hidden / layout.tensor
     return 2 * layout.chunks * transfer_seconds(size, group_of(layout, job.machine, "pipeline"))
+
+
+def _activation_offload(job: Job, stage: Stage, compute: Passes) -> float:
+    """What offloaded activations of one micro-batch take beyond the passes beside which they travel to the host and
+    back."""
+    if not job.schedule.offload:
+        return 0.0
+    seconds = stage_bytes(job, stage) * tokens_per_rank(job) / constants.HOST_LINK_RATE
+    return max(0.0, seconds - compute.forward) + max(0.0, seconds - compute.backward)
 
 
 def _optimizer(job: Job, params: Held) -> tuple[float, float]:

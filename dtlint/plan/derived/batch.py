@@ -46,7 +46,7 @@ def _global(plan: Plan) -> Value | None:
 def _micro(plan: Plan) -> Value | None:
     total, ranks = plan.stated("batch.global"), counted_ranks(plan)
     count = stated_integer(plan, "batch.accumulation") or 1
-    if total is None or not isinstance(total.value, int) or ranks is None or total.value % (ranks * count):
+    if total is None or not isinstance(total.value, int) or not ranks or total.value % (ranks * count):
         return None
     return derived(total.value // (ranks * count), "batch.global", "batch.accumulation", "parallel.data")
 
