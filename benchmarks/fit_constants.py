@@ -18,6 +18,7 @@ from math import log, sqrt
 from statistics import mean, median
 from typing import NamedTuple
 
+from accuracy import SAME_RUN
 from measured_runs import measured_runs
 
 from dtlint.cost import compute, constants
@@ -125,7 +126,7 @@ def timed_runs() -> list[Timed]:
     for run in measured_runs():
         completed = complete(run.plan)
         if run.tokens_per_second_per_gpu and isinstance(completed, Completed):
-            group = (run.source, run.settings.get("model.name"), run.settings.get("parallel.world_size"))
+            group = (run.source, *(run.settings.get(name) for name in SAME_RUN))
             found.append(Timed(run.source, group, completed.typical, run.tokens_per_second_per_gpu))
     return found
 

@@ -15,7 +15,7 @@ class Group(NamedTuple):
     GPU, one direction.
 
     The rate between nodes is a GPU's share of all the node's NICs, for every GPU of the node communicates at the same
-    time.
+    time. An all-reduce is `switch_reduction` times faster where the switches add up.
     """
 
     ranks: int
@@ -23,6 +23,7 @@ class Group(NamedTuple):
     nodes: int
     intranode: float
     internode: float
+    switch_reduction: float = 1.0
 
 
 def ring_all_reduce_steps(ranks: int) -> int:
@@ -83,8 +84,10 @@ def group_at(layout: Layout, machine: Machine, stride: int, ranks: int) -> Group
     """A group of ranks `stride` apart, with its links."""
     nodes = nodes_spanned(stride, ranks, machine.domain, layout.world)
     inside = ranks if nodes == 1 else max(1, min(ranks // nodes, machine.domain // stride))
-    share = machine.internode / machine.per_node
-    return Group(ranks, inside, nodes, machine.intranode * constants.INTRANODE_SHARE, share * constants.INTERNODE_SHARE)
+    share = machine.internode / machine.per_node * constants.INTERNODE_SHARE
+    switched = nodes == 1 and ranks >= constants.SWITCH_REDUCTION_RANKS
+    gain = machine.family.switch_reduction if switched else 1.0
+    return Group(ranks, inside, nodes, machine.intranode * constants.INTRANODE_SHARE, share, gain)
 
 
 def data_group(layout: Layout, machine: Machine, ranks: int) -> Group:
@@ -96,7 +99,7 @@ def data_group(layout: Layout, machine: Machine, ranks: int) -> Group:
 def all_reduce_seconds(size: float, group: Group) -> float:
     """An all-reduce of `size` bytes on each rank: 2(g-1)/g inside the nodes beside 2(k-1)/k of each GPU's 1/g between
     them."""
-    return _moving_seconds(2.0, size, group) + 2 * tree_seconds(group)
+    return _moving_seconds(2.0, size, group) / group.switch_reduction + 2 * tree_seconds(group)
 
 
 def gather_seconds(size: float, group: Group, pieces: float = 1.0) -> float:

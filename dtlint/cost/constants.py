@@ -18,7 +18,9 @@ class Family(NamedTuple):
     share of the best measured matrix rate (of the data sheet where none is measured) that lasts over a whole training
     step under the power limit; `attention` the share of the data-sheet rate that FlashAttention 2 reaches,
     `native_attention` that of kernels written for the generation (cuDNN's, which Megatron takes from Transformer
-    Engine); `network_gbit_per_s` the usual network of one node, for plans that do not tell it.
+    Engine); `network_gbit_per_s` the usual network of one node, for plans that do not tell it. `switch_reduction` is
+    how much faster an all-reduce inside the node is where the NVLink switches add up (NVLS): 482 over 367 GB/s on eight
+    H200, 838 over 682 on eight B200 (ml-engineering network benchmarks); nothing else gains.
     """
 
     multiprocessors: int
@@ -26,6 +28,7 @@ class Family(NamedTuple):
     attention: float
     native_attention: float
     network_gbit_per_s: float
+    switch_reduction: float = 1.0
 
 
 class Spread(NamedTuple):
@@ -40,15 +43,15 @@ FAMILIES: dict[str, Family] = {
     "V100": Family(80, 0.839, 0.30, 0.30, 100),
     "A100": Family(108, 0.95, 0.305, 0.305, 1600),
     "A800": Family(108, 0.95, 0.305, 0.305, 1600),
-    "H100": Family(132, 0.786, 0.172, 0.5, 3200),
-    "H200": Family(132, 0.786, 0.172, 0.5, 3200),
-    "H800": Family(132, 0.786, 0.172, 0.5, 3200),
+    "H100": Family(132, 0.786, 0.172, 0.5, 3200, 1.31),
+    "H200": Family(132, 0.786, 0.172, 0.5, 3200, 1.31),
+    "H800": Family(132, 0.786, 0.172, 0.5, 3200, 1.31),
     "GH200": Family(132, 0.80, 0.172, 0.5, 400),
     "H20": Family(78, 0.95, 0.50, 0.50, 3200),
-    "B200": Family(148, 0.565, 0.28, 0.441, 3200),
-    "B300": Family(148, 0.674, 0.28, 0.441, 6400),
-    "GB200": Family(152, 0.8, 0.28, 0.441, 1600),
-    "GB300": Family(152, 0.892, 0.28, 0.441, 3200),
+    "B200": Family(148, 0.565, 0.28, 0.441, 3200, 1.23),
+    "B300": Family(148, 0.674, 0.28, 0.441, 6400, 1.23),
+    "GB200": Family(152, 0.8, 0.28, 0.441, 1600, 1.23),
+    "GB300": Family(152, 0.892, 0.28, 0.441, 3200, 1.23),
     "MI250X": Family(220, 0.80, 0.20, 0.25, 800),
     "MI300X": Family(304, 0.85, 0.20, 0.25, 3200),
     "MI325X": Family(304, 0.85, 0.20, 0.25, 3200),
@@ -150,6 +153,9 @@ to 0.95 at 1 GiB and more, and half of that at 128 MiB (ml-engineering network b
 
 LEVEL_LOSS = 0.9
 """Share of the faster level of a hierarchical collective that does not run beside the slower one. Fitted."""
+
+SWITCH_REDUCTION_RANKS = 8
+"""Ranks of one NVLink domain from which on NVLS gains (four B200 gain nothing, ml-engineering network benchmarks)."""
 
 RING_STEP_INTRANODE = 3.4e-6
 """Seconds of one step of a ring inside a node (NCCL src/graph/tuning.cc, NVLink, simple protocol)."""

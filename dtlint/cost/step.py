@@ -168,18 +168,18 @@ def _recomputed_share(job: Job, stage: Stage) -> float:
 
 def _tensor(job: Job, stage: Stage) -> tuple[Passes, float]:
     """Four all-reduces of 2*b*s*h bytes a layer (with sequence parallelism as many bytes in all-gathers and
-    reduce-scatters), two more when the forward pass is recomputed. Megatron hides the backward ones beside weight
-    gradients; user buffers or async TP hide the others too."""
+    reduce-scatters), two more when the forward pass is recomputed. Megatron's layers hide the backward ones beside
+    weight gradients (tensor_parallel/layers.py), DTensor's do not; user buffers or async TP hide the others too."""
     layout = job.layout
     if layout.tensor == 1:
         return NOTHING, 0.0
     group = group_of(layout, job.machine, "tensor")
     size = 2 * tokens_per_rank(job) * job.shape.hidden
-    once = all_reduce_seconds(size, group)
+    once = 2 * gather_seconds(size, group) if layout.sequence_parallel else all_reduce_seconds(size, group)
     pairs = 2 * stage.dense + (1 if layout.expert_tensor == 1 else 2) * stage.expert
     again = _recomputed_share(job, stage) if job.schedule.recompute == "full" else 0.0
     shown = 1 - constants.TENSOR_OVERLAP if job.schedule.overlap_tensor else 1.0
-    beside = shown * (1 - constants.BACKWARD_OVERLAP)
+    beside = shown * (1 - constants.BACKWARD_OVERLAP if job.style in ("megatron", "deepspeed") else 1.0)
     forward = pairs * once
     exposed = Passes(forward * shown, forward * (beside + again * shown))
     edges = once * (int(stage.embedding) / 2 + int(stage.head) / 2)
