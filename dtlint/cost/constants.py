@@ -48,10 +48,10 @@ FAMILIES: dict[str, Family] = {
     "H800": Family(132, 0.786, 0.172, 0.5, 3200, 1.31),
     "GH200": Family(132, 0.80, 0.172, 0.5, 400),
     "H20": Family(78, 0.95, 0.50, 0.50, 3200),
-    "B200": Family(148, 0.565, 0.28, 0.441, 3200, 1.23),
-    "B300": Family(148, 0.674, 0.28, 0.441, 6400, 1.23),
-    "GB200": Family(152, 0.8, 0.28, 0.441, 1600, 1.23),
-    "GB300": Family(152, 0.892, 0.28, 0.441, 3200, 1.23),
+    "B200": Family(148, 0.565, 0.28, 0.463, 3200, 1.23),
+    "B300": Family(148, 0.691, 0.28, 0.463, 6400, 1.23),
+    "GB200": Family(152, 0.8, 0.28, 0.463, 1600, 1.23),
+    "GB300": Family(152, 0.892, 0.28, 0.463, 3200, 1.23),
     "MI250X": Family(220, 0.80, 0.20, 0.25, 800),
     "MI300X": Family(304, 0.85, 0.20, 0.25, 3200),
     "MI325X": Family(304, 0.85, 0.20, 0.25, 3200),
@@ -70,14 +70,14 @@ TILES = ((256, 128, 1.0), (128, 128, 0.93), (128, 64, 0.80), (64, 64, 0.62))
 """Output tiles of matrix kernels, with the share of the multiprocessor's rate that each reaches (smaller tiles reuse
 less)."""
 
-WAVE_LOSS = 0.76
+WAVE_LOSS = 0.749
 """Share of an incomplete last wave of tiles that is lost (1: nothing fills it; split-K and streamed kernels fill
 some). Fitted."""
 
 RAMP_DEPTH = 452.0
 """Inner dimension that a tile's start and end cost, in elements of 16 bits. Fitted."""
 
-UNALIGNED_SHARE = 0.257
+UNALIGNED_SHARE = 0.234
 """Share of the rate left when an inner dimension is no multiple of 8 elements of 16 bits: tensor cores need 16-byte
 rows. Fitted."""
 
@@ -93,10 +93,10 @@ HIDDEN_PASSES = 5.36
 """Times that a layer's forward pass reads or writes an array of tokens x hidden outside its matrix products (2 norms,
 2 residuals, copies). Fitted."""
 
-DROPOUT_PASSES = 1.92
+DROPOUT_PASSES = 1.32
 """The same for two dropouts: drawing, keeping and applying their masks. Fitted."""
 
-ROUTED_PASSES = 15.0
+ROUTED_PASSES = 16.8
 """Times that the forward pass reads or writes each copy of a token that goes to an expert: sorting, sending,
 weighting, adding. Fitted."""
 
@@ -112,13 +112,13 @@ SCORE_PASSES_FORWARD = 13.0
 SCORE_PASSES_BACKWARD = 17.0
 """Bytes per attention score of unfused attention, backward."""
 
-UNFUSED_ATTENTION = 0.353
+UNFUSED_ATTENTION = 0.316
 """Share of the matrix rate that the batched products of unfused attention reach. Fitted."""
 
-LOSS_BYTES = 26.0
+LOSS_BYTES = 30.0
 """Bytes per logit of the loss outside its matrix products: upcast, softmax, gradient. Fitted."""
 
-CAST_BYTES = {"fp8": 5.91, "mxfp8": 15.2, "nvfp4": 9.01, "fp8-rowwise": 12.0}
+CAST_BYTES = {"fp8": 5.37, "mxfp8": 16.0, "nvfp4": 10.1, "fp8-rowwise": 12.0}
 """Bytes moved per element to bring one input of an 8-bit matrix product into its format (value, transposed copy,
 largest value). Fitted."""
 
@@ -126,11 +126,11 @@ KERNEL_SECONDS_DENSE = 0.004
 """Least time of one dense layer's forward and backward pass: launching its kernels one after another from the host.
 Fitted."""
 
-RESTORE_SECONDS = 0.00023
+RESTORE_SECONDS = 0.000158
 """Time that full recomputation of one layer adds beside its work: restoring the random state waits for the launch
 queue to drain. Fitted."""
 
-RESTORE_SECONDS_DEEPSPEED = 0.0145
+RESTORE_SECONDS_DEEPSPEED = 0.0141
 """The same with DeepSpeed's activation checkpointing and its pipeline engine: 10 ms a layer apart from Megatron alone
 on the same V100 nodes (BigScience gpt2.md, 120 against 130 tokens/s). Fitted."""
 
@@ -138,12 +138,12 @@ RESTORE_MOST = 1.5
 """Times a layer's recomputation that restoring may take: the least bound that the measured runs agree with; models
 smaller than theirs would otherwise be all waiting."""
 
-KERNEL_SECONDS_EXPERTS = 0.0043
+KERNEL_SECONDS_EXPERTS = 0.00441
 """The same for a layer with experts, whose token counts come back to the host. Fitted."""
 
 # Links
 
-INTRANODE_SHARE = 0.8
+INTRANODE_SHARE = 0.82
 """Share of a GPU's data-sheet link rate that collectives reach inside a node; all-reduces alone measure A100 235/300,
 H200 367/450, B200 682/900 GB/s (ml-engineering network benchmarks). Fitted."""
 
@@ -151,7 +151,7 @@ INTERNODE_SHARE = 0.44
 """Share of the NICs' rate that collectives reach between nodes within a training step. All-reduces alone measure 0.73
 to 0.95 at 1 GiB and more, and half of that at 128 MiB (ml-engineering network benchmarks). Fitted."""
 
-LEVEL_LOSS = 0.9
+LEVEL_LOSS = 0.619
 """Share of the faster level of a hierarchical collective that does not run beside the slower one. Fitted."""
 
 SWITCH_REDUCTION_RANKS = 8
@@ -166,7 +166,7 @@ RING_STEP_INTERNODE = 1.4e-05
 COLLECTIVE_SECONDS = 2.5e-05
 """Seconds that any collective takes before its first byte moves."""
 
-CONTENTION = 0.35
+CONTENTION = 0.4
 """Share of hidden communication that still slows the compute beside it (multiprocessors and memory bandwidth that it
 takes). Fitted."""
 
@@ -216,19 +216,19 @@ config.json)."""
 
 # What runs beside what
 
-TENSOR_OVERLAP = 0.313
+TENSOR_OVERLAP = 0.215
 """Share of tensor-parallel communication that user buffers or async TP hide. Fitted."""
 
-BACKWARD_OVERLAP = 0.9
+BACKWARD_OVERLAP = 0.95
 """Share of the backward pass's tensor-parallel communication that runs beside weight gradients. Fitted."""
 
 CONTEXT_OVERLAP = 0.3
 """Share of the compute beside which ring attention can pass keys and values (attention itself)."""
 
-EXPERT_EXPOSED = 0.2
+EXPERT_EXPOSED = 0.138
 """Share of the experts' all-to-alls that nothing hides. Fitted."""
 
-REDUCE_WINDOW = 0.6
+REDUCE_WINDOW = 0.545
 """Share of a pass beside which gradients or parameters travel: the first or last buckets have nothing beside them.
 Fitted."""
 
