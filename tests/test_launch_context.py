@@ -208,6 +208,9 @@ class TestShardsOverTheNetwork:
         "precision.compute": "bf16",
         "model.name": "Qwen/Qwen2-72B",
         "model.parameters": 72.7e9,
+        "optimizer.name": "adamw",
+        "optimizer.in_backward": False,
+        "precision.master": "fp32",
         "data.sequence_length": 2048,
         "batch.micro": 1,
         "batch.accumulation": 8,
@@ -230,6 +233,11 @@ class TestShardsOverTheNetwork:
 
     def test_states_of_72b_do_not_fit_into_one_node(self) -> None:
         assert fact(Plan.of(self.PLAN), "sharding.fits_in_node") is False  # 16 x 72.7e9 / 8 = 145 GB
+
+    def test_a_lean_recipe_may_fit(self) -> None:
+        told = {name: value for name, value in self.PLAN.items() if name not in ("optimizer.name", "precision.master")}
+        del told["optimizer.in_backward"]
+        assert fact(Plan.of(told), "sharding.fits_in_node") is True  # 2 x 72.7e9 / 8 = 18 GB, and gathered units
 
     def test_deepspeeds_smaller_group_is_a_second_copy_of_the_weights(self) -> None:
         zero = {**self.PLAN, "framework": "deepspeed", "sharding.stage": 3}

@@ -216,10 +216,10 @@ config.json)."""
 
 # What runs beside what
 
-TENSOR_OVERLAP = 0.215
+TENSOR_OVERLAP = 0.313
 """Share of tensor-parallel communication that user buffers or async TP hide. Fitted."""
 
-BACKWARD_OVERLAP = 0.95
+BACKWARD_OVERLAP = 0.9
 """Share of the backward pass's tensor-parallel communication that runs beside weight gradients. Fitted."""
 
 CONTEXT_OVERLAP = 0.3
