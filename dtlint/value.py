@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Literal, TypeAlias, Union
 
 from dtlint.record import NamedTuple
@@ -82,19 +83,24 @@ def written(value: Plain, span: Span, chain: tuple[Step, ...] = ()) -> Value:
     return Value(value, Origin("written", span, chain))
 
 
+@lru_cache(maxsize=4096)
+def _origin(kind: Kind, note: str, settings: tuple[str, ...] = ()) -> Origin:
+    return Origin(kind, note=note, settings=settings)
+
+
 def given(value: Plain, note: str = "--set") -> Value:
     """A value from the command line or dtlint.toml."""
-    return Value(value, Origin("given", note=note))
+    return Value(value, _origin("given", note))
 
 
 def default(value: Plain, tool: str) -> Value:
     """The value that `tool` takes when nothing is written."""
-    return Value(value, Origin("default", note=tool))
+    return Value(value, _origin("default", tool))
 
 
 def derived(value: Plain, *settings: str, note: str = "") -> Value:
     """A value that follows from other settings."""
-    return Value(value, Origin("derived", note=note, settings=settings))
+    return Value(value, _origin("derived", note, settings))
 
 
 def assumed(value: Plain, why: str, how: str = "", span: Span | None = None, chain: tuple[Step, ...] = ()) -> Value:

@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 
 from dtlint.cost.assemble import Values, model_ways
 from dtlint.plan.vocabulary import beyond, limits, term
 from dtlint.value import Unknown
+
+READ = (
+    "parallel.world_size", "parallel.data", "parallel.tensor", "parallel.pipeline", "parallel.context",
+    "parallel.ulysses", "parallel.expert", "parallel.stage_layers", "model.experts", "model.experts_per_token",
+    "model.layers",
+)  # fmt: skip
+"""The settings that can contradict each other."""
+
+
+def first_contradiction(completions: Iterable[Values]) -> Unknown | None:
+    """The first contradiction in completions of a plan; those that agree in what is read are looked at once."""
+    seen: list[tuple[object, ...]] = []
+    for values in completions:
+        read = tuple(map(values.get, READ))
+        found = None if read in seen else contradiction(values)
+        if found is not None:
+            return found
+        seen.append(read)
+    return None
 
 
 def contradiction(values: Values) -> Unknown | None:

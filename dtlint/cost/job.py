@@ -8,7 +8,7 @@ from math import sqrt
 from typing import TYPE_CHECKING, Literal
 
 from dtlint.cost.assemble import Values, assemble, family_of, precision_of, style_of, varied
-from dtlint.cost.contradiction import contradiction, outside_domain
+from dtlint.cost.contradiction import first_contradiction, outside_domain
 from dtlint.cost.figures import Job
 from dtlint.plan.vocabulary import Term, term
 from dtlint.record import NamedTuple
@@ -91,9 +91,9 @@ def complete(plan: Plan) -> Completed | Unknown:
     leanest = _leanest(plan, known)
     completions = [_values(known, open_names, bound) for bound in BOUNDS]
     completions[0].update(leanest)
-    impossible = [found for values in completions if (found := contradiction(values)) is not None]
-    if impossible:
-        return impossible[0]
+    impossible = first_contradiction(completions)
+    if impossible is not None:
+        return impossible
     optimistic = assemble(completions[0], known)
     typical, pessimistic = (_varied(optimistic, completions[0], values, known) for values in completions[1:])
     return Completed(optimistic, typical, pessimistic, (*filter(_spreads, open_names), *leanest))

@@ -172,6 +172,10 @@ class Plan:
                 self._memo[name], self._reads[name] = other._memo[name], read
 
     def _worked_out(self, name: str) -> Value | Unknown:
+        stated = self.settings.get(name)
+        if isinstance(stated, Value):
+            self._memo[name], self._reads[name] = stated, set()
+            return stated
         self._memo[name] = _circular(name)
         read: set[str] = set()
         self._asking.append(read)
@@ -182,8 +186,6 @@ class Plan:
 
     def _find(self, name: str) -> Value | Unknown:
         stated = self.settings.get(name)
-        if isinstance(stated, Value):
-            return stated
         if isinstance(stated, Unknown) and stated.means and stated.means != name:
             meant = self.get(stated.means)
             if isinstance(meant, Value):
