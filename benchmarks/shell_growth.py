@@ -24,6 +24,7 @@ KINDS = {
     "commands": 'torchrun --a $A "b c" $((1 + 2)) --n {n}\n',
     "one continued command": "  --flag-{n} value \\\n",
     "substitutions": "X=$(echo $(basename /a/b/{n}) | tr a b)\n",
+    "backticks": "X=`echo {n}`\n",
     "conditions": 'if [ "$A" = {n} ]; then B={n}; else C={n}; fi\n',
     "one array": '  --flag-{n} "$A"\n',
     "heredocs": 'cat > f{n} <<EOF\n{{"a": $A}}\nEOF\n',

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from timeit import repeat
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dtlint.languages.shell import read_script
+from dtlint.languages.shell.reader import read_tree
 from dtlint.languages.traced import Piece, WrittenSource
 from dtlint.source import Source
 
@@ -91,6 +93,15 @@ def test_hostile_scripts_end_soon(text: str) -> None:
     script = read_script(Source("a.sh", text))
     assert script.worlds
     assert time.process_time() - start < 3
+
+
+@pytest.mark.parametrize("line", ["cat > f <<EOF\n$A\nEOF\n", "X=`echo 1`\n"], ids=["heredocs", "backticks"])
+def test_what_is_read_apart_is_read_once(line: str) -> None:
+    def seconds(lines: int) -> float:
+        source = Source("a.sh", line * lines)
+        return min(repeat(lambda: read_tree(source), timer=time.process_time, number=1, repeat=2))
+
+    assert seconds(10_000) < 20 * seconds(1_000)  # 10 where the time grows with the length, 100 with its square
 
 
 def test_reading_is_linear() -> None:

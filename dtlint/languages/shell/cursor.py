@@ -13,9 +13,9 @@ MAX_NESTING = 60
 
 
 class Cursor:
-    """A reading position in `source` up to `end`, with the heredocs whose bodies begin at the next line end.
+    """A reading position in `text`, with the heredocs whose bodies begin at the next line end.
 
-    A carriage return at a line's end is read as a blank, as its author means it, and noted by who reads the script.
+    `text` is that of `source` as it is read (see `readable`), or its beginning where the reading ends earlier.
 
     `read_commands` reads the commands of a substitution up to its closing parenthesis; the grammar sets it, so that
     words need not know the grammar.
@@ -36,14 +36,11 @@ class Cursor:
         "text",
     )
 
-    def __init__(
-        self, source: Source, read_commands: Callable[[Cursor], Sequence], start: int = 0, end: int | None = None
-    ) -> None:
+    def __init__(self, source: Source, read_commands: Callable[[Cursor], Sequence], text: str, start: int = 0) -> None:
         self.source = source
-        text = source.text if end is None or end == len(source.text) else source.text[:end]
-        self.text = text.replace("\r\n", " \n")
+        self.text = text
         self.at = start
-        self.end = len(self.text)
+        self.end = len(text)
         self.read_commands = read_commands
         self.heredocs: list[tuple[Redirection, str, bool]] = []
         self.problems: list[Problem] = []
@@ -91,6 +88,15 @@ class SyntaxFault(Exception):  # noqa: N818 - control flow of the reader: recove
         super().__init__(message)
         self.start = start
         self.message = message
+
+
+def readable(text: str) -> str:
+    """A script's text as it is read: a carriage return at a line's end is a blank, as its author means it.
+
+    Every character keeps its place. Who reads a script asks once, and its parts are read in that text: asked again for
+    each part, the time would grow with the square of the script's length.
+    """
+    return text.replace("\r\n", " \n")
 
 
 def unexpected(character: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence as AnySequence
 
-from dtlint.languages.shell.cursor import MAX_NESTING, Cursor, SyntaxFault, unexpected
+from dtlint.languages.shell.cursor import MAX_NESTING, Cursor, SyntaxFault, readable, unexpected
 from dtlint.languages.shell.simple import read_simple
 from dtlint.languages.shell.syntax import (
     AndOr,
@@ -31,7 +31,7 @@ ENDERS = frozenset(("then", "elif", "else", "fi", "do", "done", "esac", "}"))
 
 def read_tree(source: Source) -> tuple[Tree, AnySequence[Problem], AnySequence[Lost]]:
     """The commands of a script, the defects met, and the words that broken continuations cut off. Never raises."""
-    cursor = Cursor(source, read_substituted)
+    cursor = Cursor(source, read_substituted, readable(source.text))
     items: list[Node] = []
     background: set[int] = set()
     _note_carriage_returns(cursor)

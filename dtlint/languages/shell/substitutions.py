@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from dtlint.languages.shell.cursor import Cursor, SyntaxFault
+from dtlint.languages.shell.cursor import Cursor, SyntaxFault, readable
 from dtlint.languages.shell.syntax import Literal, Part, Sequence, Substitution
 from dtlint.languages.traced import Piece, WrittenSource, pieces_between
 from dtlint.source import Source
@@ -43,10 +43,10 @@ def read_backticks(cursor: Cursor, quoted: bool) -> Part:
     return Substitution(body, cursor.span(start), quoted)
 
 
-def _backtick_text(cursor: Cursor, start: int, end: int, quoted: bool) -> tuple[Source, ReadCommands, int, int]:
+def _backtick_text(cursor: Cursor, start: int, end: int, quoted: bool) -> tuple[Source, ReadCommands, str, int]:
     """Where the commands between backticks are read: in place, or without their backslashes in a text of its own."""
     if "\\" not in cursor.text[start:end]:
-        return cursor.source, cursor.read_commands, start, end
+        return cursor.source, cursor.read_commands, cursor.text[:end], start
     pieces: list[Piece] = []
     at = start
     for escape in re.finditer(r'\\[`$\\"]' if quoted else r"\\[`$\\]", cursor.text[start:end]):
@@ -55,4 +55,4 @@ def _backtick_text(cursor: Cursor, start: int, end: int, quoted: bool) -> tuple[
         at = start + escape.end()
     pieces.extend(pieces_between(cursor.source, at, end))
     text = WrittenSource(cursor.source.path, tuple(pieces))
-    return text, cursor.read_commands, 0, len(text.text)
+    return text, cursor.read_commands, readable(text.text), 0

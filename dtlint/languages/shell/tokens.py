@@ -78,7 +78,7 @@ def _heredoc_end(cursor: Cursor, start: int, delimiter: str, tabs: bool) -> tupl
 
 
 def _expandable_body(cursor: Cursor, start: int, end: int) -> WordSyntax:
-    inner = Cursor(cursor.source, cursor.read_commands, start, end)
+    inner = Cursor(cursor.source, cursor.read_commands, cursor.text[:end], start)
     inner.depth = cursor.depth
     try:
         body = read_heredoc_text(inner)
