@@ -192,6 +192,19 @@ class TestCarriageReturns:
         assert not script.problems
         assert script.worlds[0].commands[0].argv[-1].shown == "./runs"
 
+    @pytest.mark.parametrize("start", ["<<EOF", "<<'EOF'", "<<-EOF"])
+    def test_they_end_a_heredoc_in_the_line_of_its_delimiter(self, start: str) -> None:
+        text = f'cat > ds.json {start}\n{{"stage": 2}}\nEOF\ntorchrun train.py\n'.replace("\n", "\r\n")
+        script = read_script(Source("run.sh", text))
+        assert [problem.message for problem in script.problems if "heredoc" in problem.message] == []
+        assert script.worlds[0].files["ds.json"].text == '{"stage": 2}\r\n'
+        assert [word.shown for word in script.worlds[0].commands[0].argv] == ["torchrun", "train.py"]
+
+    def test_a_lone_one_behind_a_delimiter_leaves_the_heredoc_open(self) -> None:
+        script = read_script(Source("run.sh", "cat > a <<EOF\nx\nEOF\r\ntorchrun train.py\n"))
+        assert [problem.message for problem in script.problems] == ["the heredoc EOF is never closed"]
+        assert not script.worlds[0].commands
+
     def test_a_carriage_return_behind_a_backslash_ends_the_command(self) -> None:
         script = read_script(Source("run.sh", "torchrun train.py \\\r\n  --bf16 True\r\n"))
         assert [lost.words.text.strip() for lost in script.lost] == ["--bf16 True"]

@@ -66,10 +66,12 @@ def _heredoc_body(cursor: Cursor, operator: str, delimiter: str, quoted: bool) -
 def _heredoc_end(cursor: Cursor, start: int, delimiter: str, tabs: bool) -> tuple[int, int]:
     """The end of the body, and the place behind the line that holds only the delimiter."""
     at = start
+    written = cursor.source.text
+    line_return = "\r" if written.startswith("\r\n", start - 2) else ""  # bash has it in the delimiter, too
     while at < cursor.end:
         line_end = cursor.text.find("\n", at)
         line_end = cursor.end if line_end < 0 else line_end
-        line = cursor.text[at:line_end]
+        line = written[at:line_end].removesuffix(line_return)
         if (line.lstrip("\t") if tabs else line) == delimiter:
             return at, min(line_end + 1, cursor.end)
         at = line_end + 1
