@@ -97,9 +97,9 @@ def _targets(target: ast.expr) -> Iterator[tuple[ast.expr, tuple[int, ...]]]:
     while stack:
         node, path = stack.pop()
         if isinstance(node, ast.Tuple | ast.List):
-            starred = any(isinstance(item, ast.Starred) for item in node.elts)
+            first = next((at for at, item in enumerate(node.elts) if isinstance(item, ast.Starred)), len(node.elts))
             stack.extend(
-                (item, (*path, -1 if starred else index)) for index, item in reversed(list(enumerate(node.elts)))
+                (item, (*path, index if index < first else -1)) for index, item in reversed(list(enumerate(node.elts)))
             )
         elif isinstance(node, ast.Starred):
             stack.append((node.value, path))

@@ -1,0 +1,212 @@
+"""The factors of a loss on its way to the backward pass, and which of them count the ranks."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from dtlint.frameworks.code.objects import kinds
+from dtlint.frameworks.exchange import ALL_REDUCE
+from dtlint.frameworks.torch_names import DDP, FSDP1, FSDP2
+from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.called import argument_node
+from dtlint.languages.python.calls import Call, calls
+from dtlint.languages.python.following import reaching
+from dtlint.languages.python.names import lookup, qualified
+from dtlint.languages.python.places import Frame, Place, place_of
+from dtlint.languages.python.program import Program, definition
+from dtlint.languages.python.reach import enclosing_function, stands
+from dtlint.languages.python.tree import Binding
+from dtlint.record import NamedTuple
+from dtlint.source import Span
+
+_MAX_DEPTH = 12
+AVERAGING = (*DDP, *FSDP1, *FSDP2, "deepspeed.initialize")
+"""What wraps a model so that its gradients are averaged."""
+_WORLD = re.compile(
+    r"(get_)?(global_|dist_|ddp_)?world(_?size)?|(get_)?(dp|data_parallel)_(world_)?size|num_processes|world_n",
+    re.IGNORECASE,
+)
+_SAME = frozenset(
+    {"float", "to", "cuda", "mean", "sum", "clone", "squeeze", "double", "view", "reshape", "contiguous", "div", "mul"}
+)
+_TAKES_LOSS = ("engine", "accelerator", "fabric", "autograd", "model")
+
+
+class Factor(NamedTuple):
+    """One factor of a loss on its way to the backward pass: its place, and whether it divides."""
+
+    place: Place
+    divides: bool
+    whole: Place
+
+
+def loss_of(place: Place) -> Place | None:
+    """The loss that a backward call sends backward; None for other calls and for a pass that is given a factor."""
+    node = place.node
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return None
+    receiver = node.func.value
+    if dotted(receiver).rpartition(".")[2].lower().endswith(_TAKES_LOSS):
+        return place.at(node.args[0]) if len(node.args) == 1 else None
+    if node.args or any(keyword.arg == "gradient" for keyword in node.keywords):
+        return None
+    if isinstance(receiver, ast.Call) and isinstance(receiver.func, ast.Attribute) and receiver.func.attr == "scale":
+        return place.at(receiver.args[0]) if receiver.args else None
+    return place.at(receiver)
+
+
+def is_averaged(program: Program, place: Place) -> bool:
+    """Whether a wrapper of the program averages gradients, or the function is given a model of a wrapped class."""
+    if any(stands(call.place) is not False for call in calls(program, AVERAGING)):
+        return True
+    function = enclosing_function(place.scope)
+    node = function.node if function is not None else None
+    parameters = [*node.args.args, *node.args.kwonlyargs] if isinstance(node, ast.FunctionDef) else []
+    names = (
+        ast.copy_location(ast.Name(id=item.arg, ctx=ast.Load()), place.node) for item in parameters if item.annotation
+    )
+    return any(kinds(place.at(name)) & {"ddp", "fsdp1"} for name in names)
+
+
+def counts_ranks(place: Place) -> Span | bool | None:
+    """True for the number of ranks, the all_reduce of a count that is summed over them; None for anything else."""
+    waiting: list[Place] = [place]
+    seen: set[tuple[int, str]] = set()
+    while waiting and place.budget.spend():
+        here = waiting.pop()
+        for node in _counted(here.node):
+            name = dotted(node)
+            last = (
+                node.func.attr
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+                else name.rpartition(".")[2]
+            )
+            if last and _WORLD.fullmatch(last):
+                return True
+            if not name or (id(here.scope), name) in seen:
+                continue
+            seen.add((id(here.scope), name))
+            summed = _summed(here, name)
+            if summed is not None:
+                return summed
+            waiting.extend(
+                inner
+                for inner, binding in bound(here, name)
+                if binding.kind == "value" and isinstance(binding.node, ast.expr)
+            )
+    return None
+
+
+def _counted(expression: ast.AST) -> Iterator[ast.AST]:
+    """The parts of an expression with which it grows: `global_batch // world` is no count of ranks, but a share."""
+    waiting = [expression]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div | ast.FloorDiv | ast.Mod):
+            waiting.append(node.left)
+        else:
+            waiting.extend(ast.iter_child_nodes(node))
+
+
+def _summed(place: Place, name: str) -> Span | None:
+    """The all_reduce that sums a tensor of this name in place, before the use, in the same function."""
+    words = {reduction.rpartition(".")[2] for reduction in ALL_REDUCE}
+    for site in (site for word in sorted(words) for site in place.module.called.get(word, ())):
+        if site.scope is not place.scope or not isinstance(site.node, ast.Call) or not site.node.args:
+            continue
+        if dotted(site.node.args[0]) != name:
+            continue
+        found = qualified(place.module, site.node.func, place.scope)
+        if len(found) != 1 or found[0] not in ALL_REDUCE or site.node.lineno > getattr(place.node, "lineno", 0):
+            continue
+        call = Call(found[0], place_of(place.program, place.module, site), (), {}, "")
+        return place.module.span(site.node) if _is_sum(call, site.node) else None
+    return None
+
+
+def _is_sum(call: Call, node: ast.Call) -> bool:
+    words = [call.place.module.text(item) for item in [*node.args[1:], *(item.value for item in node.keywords)]]
+    return not any(word in text for text in words for word in ("AVG", "MAX", "MIN", "group"))
+
+
+def bound(place: Place, name: str) -> Iterator[tuple[Place, Binding]]:
+    """The bindings that reach a name, each with the place of what is bound."""
+    holder, bindings = lookup(place.scope, name)
+    if holder is None:
+        return
+    for binding, _ in reaching(place, holder, bindings):
+        if binding.node is not None:
+            yield place._replace(scope=holder, node=binding.node, guards=binding.guards, depth=place.depth + 1), binding
+
+
+def factors(place: Place, depth: int = 0) -> Iterator[Factor]:
+    """The factors of a loss: those of the expression, of the names in it, of functions of the program."""
+    node = place.node
+    if depth > _MAX_DEPTH or not place.budget.spend():
+        return
+    if isinstance(node, ast.BinOp):
+        yield from _of_operation(place, node, depth)
+    elif isinstance(node, ast.Call):
+        yield from _of_call(place, node, depth)
+    elif isinstance(node, ast.Subscript | ast.UnaryOp):
+        yield from factors(place.at(node.value if isinstance(node, ast.Subscript) else node.operand), depth + 1)
+    elif dotted(node):
+        yield from _of_name(place, dotted(node), depth)
+
+
+def _of_operation(place: Place, node: ast.BinOp, depth: int) -> Iterator[Factor]:
+    left, right = place.at(node.left), place.at(node.right)
+    if isinstance(node.op, ast.Div):
+        yield Factor(right, True, place)
+        yield from factors(left, depth + 1)
+    elif isinstance(node.op, ast.Mult):
+        yield Factor(right, False, place)
+        yield Factor(left, False, place)
+        for side in (left, right):
+            yield from factors(side, depth + 1)
+    else:
+        yield from factors(left, depth + 1)
+
+
+def _of_call(place: Place, node: ast.Call, depth: int) -> Iterator[Factor]:
+    if isinstance(node.func, ast.Attribute) and node.func.attr in _SAME:
+        if node.func.attr in ("div", "mul") and len(node.args) == 1:
+            yield Factor(place.at(node.args[0]), node.func.attr == "div", place)
+        yield from factors(place.at(node.func.value), depth + 1)
+        return
+    names = qualified(place.module, node.func, place.scope)
+    helper = definition(place.program, place.module, names[0]) if len(names) == 1 else None
+    if helper is None or not isinstance(helper.scope.node, ast.FunctionDef):
+        return
+    frames = (*place.frames, Frame(helper.scope, place))
+    for site in helper.scope.sites:
+        if isinstance(site.node, ast.Return) and site.node.value is not None:
+            inner = place._replace(module=helper.module, scope=helper.scope, guards=site.guards, frames=frames)
+            yield from factors(inner.at(site.node.value), depth + 1)
+
+
+def _of_name(place: Place, name: str, depth: int) -> Iterator[Factor]:
+    for inner, binding in bound(place, name):
+        if isinstance(binding.node, ast.AugAssign):
+            yield from _of_update(inner, binding.node, depth)
+        elif binding.kind == "value" and isinstance(binding.node, ast.expr) and not binding.path:
+            yield from factors(inner, depth + 1)
+    yield from _of_parameter(place, name, depth)
+
+
+def _of_update(place: Place, node: ast.AugAssign, depth: int) -> Iterator[Factor]:
+    """`loss /= world`, and what the loss was before."""
+    if isinstance(node.op, ast.Div | ast.Mult):
+        yield Factor(place.at(node.value), isinstance(node.op, ast.Div), place)
+    before = ast.copy_location(ast.Name(id=dotted(node.target), ctx=ast.Load()), node)
+    yield from factors(place.at(before), depth + 2)
+
+
+def _of_parameter(place: Place, name: str, depth: int) -> Iterator[Factor]:
+    frame = next((item for item in reversed(place.frames) if item.scope is place.scope), None)
+    passed_node = argument_node(frame.scope, name, frame.call.node) if frame is not None else None
+    if frame is not None and passed_node is not None:
+        yield from factors(frame.call._replace(node=passed_node, budget=place.budget), depth + 1)
