@@ -9,9 +9,14 @@ from dtlint.languages.python.program import Program
 
 Collector = Callable[[Program], tuple[Member, ...]]
 
+MAX_PASSES = 300
+"""Most backward passes of one file: nobody writes more, and what is asked of each looks at all bindings around it."""
+
 
 def collections(program: Program) -> Mapping[str, tuple[Member, ...]]:
     """The collections about the code of one program; those that find nothing are left out."""
+    if any(len(module.called.get("backward", ())) > MAX_PASSES for module in program.modules.values()):
+        return {}
     words = {word for module in program.modules.values() for word in module.called}
     found = ((name, collect(program)) for name, collect in _collectors(words))
     return {name: members for name, members in found if members}
@@ -28,6 +33,12 @@ def _collectors(words: set[str]) -> Iterator[tuple[str, Collector]]:
         from dtlint.frameworks.code.samplers import samplers
 
         yield "code.samplers", samplers
+    yield from _of_data(words)
+    if words & {"no_sync", "generate"}:
+        from dtlint.frameworks.code.zero import zero_generations, zero_no_syncs
+
+        yield "code.zero_generations", zero_generations
+        yield "code.zero_no_syncs", zero_no_syncs
     if "FullyShardedDataParallel" in words or "fully_shard" in words:
         from dtlint.frameworks.code.sharded import early_optimizers, shard_clips
 
@@ -54,6 +65,24 @@ def _collectors(words: set[str]) -> Iterator[tuple[str, Collector]]:
     from dtlint.frameworks.code.guarded import guarded_collectives
 
     yield "code.guarded_collectives", guarded_collectives
+
+
+def _of_data(words: set[str]) -> Iterator[tuple[str, Collector]]:
+    """What is asked of how samples come to the ranks, and features and weights together."""
+    if words & {"DataLoader", "DistributedSampler"}:
+        from dtlint.frameworks.code.loaders import loaders
+
+        yield "code.loaders", loaders
+    if "backward" in words:
+        from dtlint.frameworks.code.gathers import local_losses
+        from dtlint.frameworks.code.overscaling import overscaled_losses
+        from dtlint.frameworks.code.replicas import replicas
+        from dtlint.frameworks.code.shards import shards
+
+        yield "code.local_losses", local_losses
+        yield "code.overscaled_losses", overscaled_losses
+        yield "code.replicas", replicas
+        yield "code.shards", shards
 
 
 def _of_training() -> Iterator[tuple[str, Collector]]:

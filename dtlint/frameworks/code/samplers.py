@@ -49,26 +49,37 @@ def samplers(program: Program) -> tuple[Member, ...]:
     """The distributed samplers of a program that trains over epochs and never tells them the epoch."""
     if not any("DistributedSampler" in module.called for module in program.modules.values()):
         return ()
-    if _is_told(program) or len(program.modules) >= MAX_MODULES:
+    if is_left_to_front_end(program) or len(program.modules) >= MAX_MODULES:
         return ()
     loops = list(_epoch_loops(program))
     if not loops or not any("backward" in module.called for module in program.modules.values()):
         return ()
-    found = (call for call in calls(program, SAMPLERS) if not _is_for_evaluation(call))
+    found = (call for call in calls(program, SAMPLERS) if not is_for_evaluation(call))
     return tuple(_member(call, loops[0]) for call in found if stands(call.place) is not False)
 
 
-def _is_told(program: Program) -> bool:
+def is_left_to_front_end(program: Program) -> bool:
     """Whether the program calls set_epoch, or leaves its loop to a front end that does."""
+    words = _CALLS_IT_ITSELF - _own_classes(program)
     for module in program.modules.values():
-        if not _CALLS_IT_ITSELF.isdisjoint(module.called):
+        if not words.isdisjoint(module.called):
             return True
         if any(name.partition(".")[0] in _FRONT_ENDS for name in module.imports):
             return True
     return False
 
 
-def _is_for_evaluation(call: Call) -> bool:
+def _own_classes(program: Program) -> set[str]:
+    """The classes of the program that stand on no other: a `Trainer` of its own deals no samples by itself."""
+    return {
+        scope.name
+        for module in program.modules.values()
+        for scope in module.definitions.values()
+        if isinstance(scope.node, ast.ClassDef) and all(dotted(base) == "object" for base in scope.node.bases)
+    }
+
+
+def is_for_evaluation(call: Call) -> bool:
     """Whether what the sampler draws from, or what it is called, speaks of evaluation."""
     scope: Scope = call.place.scope
     names = [

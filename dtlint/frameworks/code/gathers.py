@@ -1,0 +1,143 @@
+"""Finds contrastive losses over features that were gathered without gradients: `code.local_losses`."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from dtlint.frameworks import Member
+from dtlint.frameworks.arguments import texts
+from dtlint.frameworks.code.mentions import mentions
+from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.calls import argument, call_at, called
+from dtlint.languages.python.places import Place, place_of
+from dtlint.languages.python.program import Program, sites
+from dtlint.languages.python.reach import enclosing_function, stands
+from dtlint.value import Setting, Value
+
+_GATHERS = (
+    "torch.distributed.all_gather",
+    "torch.distributed.distributed_c10d.all_gather",
+    "torch.distributed.all_gather_into_tensor",
+)
+_CARRIED = re.compile(r"distributed\.nn|autograd\.Function|GatherLayer|with_grad|queue|momentum_enc|memory_bank")
+"""Words of programs that gather with gradients, or mean none to flow."""
+_EVALUATES = re.compile(r"eval|test|metric|acc(uracy)?\b|recall|valid|infer|search|retriev", re.IGNORECASE)
+_LOSSES = re.compile(r"cross_entropy|CrossEntropy|log_softmax|logsumexp|criterion|nll_loss")
+_LOCAL, _GRADIENTS = "local_loss", "gather_with_grad"
+
+
+def local_losses(program: Program) -> tuple[Member, ...]:
+    """The collection `code.local_losses`: `how` ("options" or "code") and `name` of a loss between this rank's
+    features and those of all ranks, which arrive without gradients.
+    """
+    return (*_by_options(program), *_by_hand(program))
+
+
+def _by_options(program: Program) -> Iterator[Member]:
+    """Calls with local_loss=True and gather_with_grad=False, the options of open_clip's loss and of its kin."""
+    for module in program.modules.values():
+        for site in sites(module) if _LOCAL in module.source.text else ():
+            names = {keyword.arg for keyword in site.node.keywords} if isinstance(site.node, ast.Call) else set()
+            if not {_LOCAL, _GRADIENTS} <= names:
+                continue
+            place = place_of(program, module, site)
+            call = call_at(place, "")
+            if _is(argument(call, _LOCAL), True) and _is(argument(call, _GRADIENTS), False) and stands(place):
+                yield Member(call.head, texts(call.head, how="options", name=module.text(site.node, 40)))
+
+
+def _is(value: Setting | None, wanted: bool) -> bool:
+    return isinstance(value, Value) and value.value is wanted and value.origin.kind != "assumed"
+
+
+def _by_hand(program: Program) -> Iterator[Member]:
+    """Functions that gather two kinds of features and set each rank's own against all, both ways."""
+    if mentions(program, _CARRIED) or not any("backward" in module.called for module in program.modules.values()):
+        return
+    for module in program.modules.values():
+        for site in module.called.get("all_gather", ()):
+            place = place_of(program, module, site)
+            if called(place) in _GATHERS and stands(place) is not False and _is_training(place):
+                tensor = _gathered_tensor(place)
+                if tensor and _is_local(place, tensor):
+                    span = module.span(site.node)
+                    yield Member(span, texts(span, how="code", name=tensor))
+
+
+def _is_training(place: Place) -> bool:
+    """Whether a call stands in a function that computes a loss with gradients."""
+    function = enclosing_function(place.scope)
+    if function is None or not isinstance(function.node, ast.FunctionDef) or _EVALUATES.search(function.name):
+        return False
+    text = place.module.source.text[slice(*place.module.span(function.node)[1:])]
+    frozen = any("no_grad" in ast.dump(decorator) for decorator in function.node.decorator_list)
+    return not frozen and "no_grad" not in text and "detach()" not in text and bool(_LOSSES.search(text))
+
+
+def _gathered_tensor(place: Place) -> str:
+    """The name of the tensor that is gathered, `x` of `all_gather(parts, x.contiguous())`."""
+    node = place.node
+    tensor = node.args[1] if isinstance(node, ast.Call) and len(node.args) > 1 else None
+    if isinstance(tensor, ast.Call) and isinstance(tensor.func, ast.Attribute) and tensor.func.attr == "contiguous":
+        tensor = tensor.func.value
+    return dotted(tensor) if tensor is not None else ""
+
+
+def _is_local(place: Place, tensor: str) -> bool:
+    """Whether a rank's own features meet gathered ones in a product, which its own place in the list never joins."""
+    function = enclosing_function(place.scope)
+    assert function is not None and isinstance(place.node, ast.Call)
+    parts = dotted(place.node.args[0])
+    nodes = list(ast.walk(function.node))
+    if not parts or any(_sets_item(node, parts) for node in nodes):
+        return False
+    lists = {
+        dotted(node.args[0]) for node in nodes if isinstance(node, ast.Call) and called(place.at(node)) in _GATHERS
+    }
+    joined = {name for item in lists for name in _joined(nodes, item)}
+    return bool(_joined(nodes, parts)) and any(_is_product(node, tensor, joined) for node in nodes)
+
+
+def _sets_item(node: ast.AST, parts: str) -> bool:
+    """`parts[rank] = x`, which puts the rank's own features back with their gradients."""
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    return any(isinstance(target, ast.Subscript) and dotted(target.value) == parts for target in targets)
+
+
+def _joined(nodes: list[ast.AST], parts: str) -> set[str]:
+    """The names of `torch.cat(parts)`, which nothing else is concatenated into."""
+    found = set()
+    for node in nodes:
+        value = node.value if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+        if not isinstance(value, ast.Call) or not isinstance(node, ast.Assign) or not value.args:
+            continue
+        if dotted(value.func).rpartition(".")[2] in ("cat", "concat") and dotted(value.args[0]) == parts:
+            found.add(dotted(node.targets[0]))
+    return found
+
+
+def _is_product(node: ast.AST, tensor: str, joined: set[str]) -> bool:
+    """`x @ every.T`, `torch.matmul(x, every.t())`."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+        sides: list[ast.expr] = [node.left, node.right]
+    elif isinstance(node, ast.Call) and dotted(node.func).rpartition(".")[2] in ("matmul", "mm", "einsum"):
+        sides = node.args[-2:]
+    else:
+        return False
+    names = [_base(side) for side in sides]
+    return tensor in names and not joined.isdisjoint(names)
+
+
+def _base(node: ast.expr) -> str:
+    """`x` of `x.T` and `x.t()`."""
+    while True:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            node = node.func.value
+        elif isinstance(node, ast.Attribute) and node.attr in ("T", "mT"):
+            node = node.value
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+            node = node.right
+        else:
+            return dotted(node)

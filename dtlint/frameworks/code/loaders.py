@@ -1,0 +1,135 @@
+"""Finds loaders that give every rank the same samples, or deal them to ranks that need the same: `code.loaders`."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from dtlint.frameworks import Member
+from dtlint.frameworks.arguments import texts
+from dtlint.frameworks.code.loss_factors import AVERAGING
+from dtlint.frameworks.code.mentions import holds_rank, mentions, passes, turned_over
+from dtlint.frameworks.code.samplers import SAMPLERS, is_for_evaluation, is_left_to_front_end
+from dtlint.languages.python.calls import Call, argument, calls, passed
+from dtlint.languages.python.following import ways
+from dtlint.languages.python.names import qualified
+from dtlint.languages.python.places import Place, place_of
+from dtlint.languages.python.program import Program, definition
+from dtlint.languages.python.reach import enclosing_function, stands
+from dtlint.languages.python.tree import Scope
+from dtlint.value import Value
+
+_LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
+_SEEDS = ("manual_seed", "seed_everything", "set_seed", "seed_all", "manual_seed_all")
+_DEALT = re.compile(
+    r"Sampler|sampler\s*=|[Rr]ank\s*::|num_shards|num_replicas|\.shard\(|split_by_(node|rank)|split_dataset_by_node|IterableDataset"
+    r"|webdataset|\bwds\b|datapipes|ffcv|dali|StreamingDataset|\.prepare\(|prepare_data_?loader|tensor_parallel|pipeline_parallel|PipelineModule|init_device_mesh"
+    r"|initialize_model_parallel|\bmpu\b|training_data\s*=|deepspeed_io|rank\s*\*|\*\s*(self\.|args\.)?(local_|global_)?rank\b"
+)
+"""Words of programs that may deal their samples to the ranks themselves, or must not."""
+_MAPS = re.compile(r"torchvision\.datasets\.(?!FakeData)\w+")
+"""Datasets of libraries that are read by index."""
+_DRAWN = re.compile(
+    r"\brandn?\(|randint|random_\(|np\.random\.(rand|normal|uniform|choice)|random\.(random|gauss|uniform|randrange)\("
+    r"|random\.choices?\(|Synthetic|Random\w*Dataset"
+)
+"""Words of code that makes samples up, other ones on each rank."""
+
+
+def loaders(program: Program) -> tuple[Member, ...]:
+    """The collection `code.loaders`: `kind` of each training loader that deals wrongly, or may.
+
+    "same": every rank certainly reads the same batches; "all": every rank reads all samples, in an order of its own;
+    "world": a DistributedSampler that deals to all ranks there are, which is wrong under model parallelism.
+    """
+    return (*_undealt(program), *_dealt_to_all(program))
+
+
+def _dealt_to_all(program: Program) -> Iterator[Member]:
+    for call in calls(program, SAMPLERS):
+        if not call.open and argument(call, "num_replicas", 1) is None and stands(call.place):
+            yield Member(call.head, texts(call.head, kind="world"))
+
+
+def _undealt(program: Program) -> Iterator[Member]:
+    wraps = [call for call in calls(program, AVERAGING) if stands(call.place) is not False]
+    if not wraps or is_left_to_front_end(program) or mentions(program, _DEALT) or _seeds_differ(program):
+        return
+    trained = _trained_loaders(program)
+    for call in calls(program, _LOADERS):
+        if id(call.place.node) not in trained or call.open or is_for_evaluation(call) or stands(call.place) is False:
+            continue
+        if _is_by_index(call) and not _is_drawn(call):
+            kind = "all" if _shuffles(call) and not _is_seeded(program) else "same"
+            related = ((wraps[0].head, "the model is wrapped here, one copy for each rank"),)
+            yield Member(call.head, texts(call.head, kind=kind), related)
+
+
+def _trained_loaders(program: Program) -> set[int]:
+    """The calls whose results loops turn over that go backward."""
+    found = set()
+    for place, site in passes(program):
+        for iterable in turned_over(site):
+            ends = [way.end for way in ways(place.at(iterable))]
+            found |= {id(end.node) for end in ends if isinstance(end, Place)}
+    return found
+
+
+def _shuffles(call: Call) -> bool:
+    value = argument(call, "shuffle", 2)
+    return value is not None and not (isinstance(value, Value) and value.value is False)
+
+
+def _is_by_index(call: Call) -> bool:
+    """Whether a dataset is certainly read by index, and whole: a shuffled one, one of a library, a class in sight."""
+    value = argument(call, "shuffle", 2)
+    if isinstance(value, Value) and value.value is True:
+        return True
+    ends = [way.end for item in passed(call, "dataset", 0) for way in ways(item.place)]
+    return bool(ends) and all(isinstance(end, Place) and _is_map(end) for end in ends)
+
+
+def _is_map(end: Place) -> bool:
+    if not isinstance(end.node, ast.Call):
+        return False
+    names = qualified(end.module, end.node.func, end.scope)
+    if len(names) != 1 or holds_rank(end):
+        return False
+    found = definition(end.program, end.module, names[0])
+    return _has_items(found.scope) if found is not None else bool(_MAPS.fullmatch(names[0]))
+
+
+def _has_items(owner: Scope) -> bool:
+    return any(scope.name.endswith(".__getitem__") for scope in owner.inner)
+
+
+def _is_drawn(call: Call) -> bool:
+    """Whether the samples may be made up: where the dataset is built, or in its class."""
+    ends = [way.end for item in passed(call, "dataset", 0) for way in ways(item.place)]
+    return bool(ends) and all(isinstance(end, Place) and any(map(_DRAWN.search, _texts_of(end))) for end in ends)
+
+
+def _texts_of(end: Place) -> Iterator[str]:
+    """The text of the function that builds a dataset, and of the dataset's class."""
+    module, function = end.module, enclosing_function(end.scope)
+    yield module.source.text[slice(*module.span(end.node if function is None else function.node)[1:])]
+    names = qualified(module, end.node.func, end.scope) if isinstance(end.node, ast.Call) else ()
+    found = definition(end.program, module, names[0]) if len(names) == 1 else None
+    if found is not None:
+        yield found.module.source.text[slice(*found.module.span(found.scope.node)[1:])]
+
+
+def _seeds_differ(program: Program) -> bool:
+    """Whether a seed is taken from the rank, so that the ranks shuffle differently on purpose."""
+    return any(holds_rank(place) for place in _seed_calls(program))
+
+
+def _is_seeded(program: Program) -> bool:
+    return any(stands(place) for place in _seed_calls(program))
+
+
+def _seed_calls(program: Program) -> Iterator[Place]:
+    for module in program.modules.values():
+        for word in _SEEDS:
+            yield from (place_of(program, module, site) for site in module.called.get(word, ()))

@@ -1,0 +1,136 @@
+"""Finds training loops over shards that ranks cut for themselves, of lengths that differ: `code.shards`."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from dtlint.frameworks import Member
+from dtlint.frameworks.arguments import texts
+from dtlint.frameworks.code.loss_factors import AVERAGING, counts_ranks
+from dtlint.frameworks.code.mentions import mentions, passes, turned_over
+from dtlint.frameworks.code.ranks import is_rank
+from dtlint.frameworks.torch_names import DDP
+from dtlint.languages.python.calls import Call, call_at, called, calls, passed
+from dtlint.languages.python.following import ways
+from dtlint.languages.python.names import qualified
+from dtlint.languages.python.places import Place
+from dtlint.languages.python.program import Program, definition
+from dtlint.languages.python.reach import stands
+from dtlint.languages.python.tree import Scope, Site
+from dtlint.value import written
+
+_EQUALISED = re.compile(
+    r"drop_last|\bJoin\b|\.join\(\[|cycle|while True|\.repeat\(|infinite|StopIteration|itertools\.repeat"
+    r"|pad(ded|ding)?_?\(|even_batches|(max|total|num|train)_(train_)?(steps|iters|iterations|batches|updates)"
+    r"|(steps|iters|iterations|batches)_per_epoch|epoch_length"
+    r"|ReduceOp\.MIN|%\s*(\w+\.)*(get_)?world|//\s*(\w+\.)*(get_)?world|[Mm]in\(len"
+)
+"""Words of programs that may make the shards equal, or stop at a number of steps."""
+_LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
+_SPLITS = ("datasets.distributed.split_dataset_by_node", "datasets.split_dataset_by_node")
+_MAX_STEPS = 3
+
+
+def shards(program: Program) -> tuple[Member, ...]:
+    """The collection `code.shards`: `shard`, what each rank takes of the samples, `joinable`, whether DDP wraps the
+    model, whose exchanges Join can answer.
+
+    Only where a loop that goes backward certainly runs to the end of what the rank took.
+    """
+    wraps = [call for call in calls(program, AVERAGING) if stands(call.place) is not False]
+    if not wraps or mentions(program, _EQUALISED):
+        return ()
+    found: dict[tuple[str, int], Member] = {}
+    for place, site in passes(program):
+        for shard in _shards_of(place, site):
+            member = _member(shard, wraps[0])
+            found.setdefault((member.place.path, member.place.start), member)
+    return tuple(found.values())
+
+
+def _member(shard: Place, wrap: Call) -> Member:
+    span = shard.module.span(shard.node)
+    fields = {
+        **texts(span, shard=shard.module.text(shard.node, 60)),
+        "joinable": written(wrap.name in DDP, span),
+    }
+    return Member(span, fields, ((wrap.head, "every rank must exchange as often as the others"),))
+
+
+def _shards_of(backward: Place, site: Site) -> Iterator[Place]:
+    """The shards that the loops around a backward pass, or a call that leads to one, turn over."""
+    if stands(backward) is False or any(_may_end_early(loop) for loop in site.loops):
+        return
+    for iterable in turned_over(site):
+        yield from _shards_in(backward.at(iterable), 0)
+
+
+def _may_end_early(loop: ast.AST) -> bool:
+    return any(isinstance(node, ast.Break | ast.Return) for node in ast.walk(loop))
+
+
+def _shards_in(place: Place, depth: int) -> Iterator[Place]:
+    """The shards that an iterable reads: itself, the dataset of a loader, what a dataset in sight slices."""
+    for end in (way.end for way in ways(place)) if depth < _MAX_STEPS else ():
+        if isinstance(end, Place):
+            if is_shard(end):
+                yield end
+            elif called(end) in _LOADERS:
+                for item in passed(call_at(end, called(end)), "dataset", 0):
+                    yield from _shards_in(item.place, depth + 1)
+            else:
+                yield from _shards_of_class(end)
+
+
+def _shards_of_class(end: Place) -> Iterator[Place]:
+    """The slices by rank that a dataset's class makes of what it is given."""
+    names = qualified(end.module, end.node.func, end.scope) if isinstance(end.node, ast.Call) else ()
+    found = definition(end.program, end.module, names[0]) if len(names) == 1 else None
+    if found is None or not isinstance(found.scope.node, ast.ClassDef):
+        return
+    for node in ast.walk(found.scope.node):
+        if isinstance(node, ast.Subscript | ast.Call):
+            scope = _scope_around(found.scope, node)
+            place = end._replace(module=found.module, scope=scope, node=node, guards=(), frames=())
+            if is_shard(place):
+                yield place
+
+
+def _scope_around(owner: Scope, node: ast.expr) -> Scope:
+    """The method of a class that an expression stands in."""
+    inside = (
+        scope
+        for scope in owner.inner
+        if getattr(scope.node, "lineno", 0) <= node.lineno <= getattr(scope.node, "end_lineno", 0)
+    )
+    return next(inside, owner)
+
+
+def is_shard(place: Place) -> bool:
+    """`data[rank::world]`, `islice(data, rank, None, world)`, `data.shard(num_shards=world, index=rank)`,
+    `split_dataset_by_node(data, rank, world)`.
+    """
+    node = place.node
+    if isinstance(node, ast.Subscript):
+        cut = node.slice
+        return isinstance(cut, ast.Slice) and cut.upper is None and _by_rank(place, cut.lower, cut.step)
+    if not isinstance(node, ast.Call):
+        return False
+    if called(place) == "itertools.islice" and len(node.args) == 4:
+        return isinstance(node.args[2], ast.Constant) and _by_rank(place, node.args[1], node.args[3])
+    named = {keyword.arg: keyword.value for keyword in node.keywords}
+    if isinstance(node.func, ast.Attribute) and node.func.attr == "shard":
+        return _by_rank(place, named.get("index"), named.get("num_shards"))
+    if called(place) in _SPLITS:
+        given = [*node.args[1:], None, None]
+        return _by_rank(place, named.get("rank", given[0]), named.get("world_size", given[1]))
+    return False
+
+
+def _by_rank(place: Place, start: ast.expr | None, step: ast.expr | None) -> bool:
+    """Whether a start is the number of this rank and a step the number of ranks."""
+    if start is None or step is None:
+        return False
+    return is_rank(place.at(start), 0) and counts_ranks(place.at(step)) is True

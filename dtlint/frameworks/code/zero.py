@@ -1,0 +1,90 @@
+"""Finds what ZeRO does not bear in code: `code.zero_no_syncs`, `code.zero_generations`."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from dtlint.frameworks import Member
+from dtlint.frameworks.arguments import texts
+from dtlint.frameworks.code.mentions import mentions
+from dtlint.frameworks.code.objects import kinds
+from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.calls import Call, argument, call_at
+from dtlint.languages.python.places import Place, place_of
+from dtlint.languages.python.program import Program
+from dtlint.languages.python.reach import stands
+from dtlint.value import Value
+
+_GATHERED = re.compile(r"GatheredParameters|unwrap_model_for_generation|gather_deepspeed3_params|hybrid_engine")
+"""Words of programs that gather the weights before they generate."""
+_INPUTS = re.compile(r"\*\*(model_)?(inputs?|batch|prompts?|encod\w*|token\w*)", re.IGNORECASE)
+"""Keyword arguments that are what a tokenizer makes, and hold no options."""
+_ALIKE = ("min_new_tokens", "min_length", "eos_token_id", "stopping_criteria")
+"""Arguments by which all ranks may generate equally long."""
+_TOLD = re.compile(r"HfDeepSpeedConfig|HfTrainerDeepSpeedConfig|Accelerator|Trainer\b|TrainingArguments|synced_gpus")
+"""Words of programs in which Transformers learns of ZeRO-3, and sets synced_gpus by itself."""
+
+
+def zero_no_syncs(program: Program) -> tuple[Member, ...]:
+    """The collection `code.zero_no_syncs`: `model`, a DeepSpeed engine whose no_sync is entered."""
+    found = []
+    for module in program.modules.values():
+        for site in module.called.get("no_sync", ()):
+            place = place_of(program, module, site)
+            model = _engine(place)
+            if model and stands(place) is not False:
+                span = module.span(site.node)
+                found.append(Member(span, texts(span, model=model)))
+    return tuple(found)
+
+
+def _engine(place: Place) -> str:
+    """The name of the DeepSpeed engine that a method is called on, "" for any other object."""
+    node = place.node
+    receiver = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+    if receiver is None or not dotted(receiver):
+        return ""
+    return dotted(receiver) if kinds(place.at(receiver)) == {"deepspeed"} else ""
+
+
+def zero_generations(program: Program) -> tuple[Member, ...]:
+    """The collection `code.zero_generations`: `call`, and `synced` of a generation that does not keep the ranks
+    together: "off" where synced_gpus is False, "absent" where nothing sets it, not even Transformers.
+    """
+    if mentions(program, _GATHERED):
+        return ()
+    found = []
+    for module in program.modules.values():
+        for site in module.called.get("generate", ()):
+            place = place_of(program, module, site)
+            synced = _synced(call_at(place, "generate"))
+            if synced and stands(place) is not False:
+                span = module.span(site.node)
+                assert isinstance(site.node, ast.Call)
+                found.append(Member(span, texts(span, call=module.text(site.node.func, 40), synced=synced)))
+    return tuple(found)
+
+
+def _synced(call: Call) -> str:
+    """How a call of generate leaves the ranks on their own, "" if it may not."""
+    hidden = call.open and not _INPUTS.fullmatch(call.open)
+    if hidden or any(name in call.keywords for name in _ALIKE):
+        return ""
+    value = argument(call._replace(open=""), "synced_gpus")
+    if isinstance(value, Value) and value.value is False and value.origin.kind == "written":
+        return "off"
+    untold = value is None and not mentions(call.place.program, _TOLD)
+    return "absent" if untold and _engine(_without_module(call.place)) else ""
+
+
+def _without_module(place: Place) -> Place:
+    """`engine.module.generate(...)` seen as `engine.generate(...)`."""
+    node = place.node
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return place
+    inner = node.func.value
+    if not isinstance(inner, ast.Attribute) or inner.attr != "module":
+        return place
+    function = ast.copy_location(ast.Attribute(value=inner.value, attr=node.func.attr, ctx=ast.Load()), node.func)
+    return place.at(ast.copy_location(ast.Call(func=function, args=node.args, keywords=node.keywords), node))

@@ -1,0 +1,323 @@
+"""How samples, features and weights come to the ranks: `code.loaders`, `code.shards`, `code.local_losses`,
+`code.replicas`, `code.overscaled_losses`, `code.zero_no_syncs`, `code.zero_generations`, traps included.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from dtlint.frameworks import code
+from dtlint.languages.python import link, read_module
+from dtlint.source import Source
+from dtlint.value import Value
+
+HEAD = """
+import itertools, os, torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.utils.data import DataLoader, Dataset
+from net import Net, batches, optimizer, read
+world_size, rank = dist.get_world_size(), dist.get_rank()
+model = DDP(Net().cuda())
+"""
+
+
+def found(collection: str, text: str, head: str = HEAD, **others: str) -> list[str]:
+    """The first field of each member of a collection."""
+    modules = {"train.py": read_module(Source("train.py", head + text))}
+    modules.update({f"{name}.py": read_module(Source(f"{name}.py", other)) for name, other in others.items()})
+    members = code.collections(link(modules)).get(collection, ())
+    return [str(value.value) for item in members if isinstance(value := next(iter(item.fields.values())), Value)]
+
+
+def loop(loader: str) -> str:
+    return f"for x in {loader}:\n    model(x).loss.backward()\n    optimizer.step()\n"
+
+
+UNDEALT = {
+    "shuffled alike": ("torch.manual_seed(0)\n" + loop("DataLoader(read('a'), shuffle=True)"), "same"),
+    "shuffled apart": (loop("DataLoader(read('a'), shuffle=True)"), "all"),
+    "a seed that may not be set": (
+        "if os.environ['SEED']:\n    torch.manual_seed(0)\n" + loop("DataLoader(read('a'), shuffle=True)"),
+        "all",
+    ),
+    "in order": (
+        "class Lines(Dataset):\n    def __getitem__(self, i):\n        return i\n" + loop("DataLoader(Lines())"),
+        "same",
+    ),
+    "a dataset of a library": (
+        "from torchvision.datasets import MNIST\n" + loop("DataLoader(MNIST('data', train=True))"),
+        "same",
+    ),
+    "under a name, behind a progress bar": (
+        "from tqdm import tqdm\nloader = DataLoader(read('a'), shuffle=True)\n" + loop("tqdm(enumerate(loader))"),
+        "all",
+    ),
+    "handed to a function": (
+        "def train(loader):\n    for x in loader:\n        model(x).loss.backward()\n"
+        "train(DataLoader(read('a'), shuffle=True))\n",
+        "all",
+    ),
+    "a step of its own function": (
+        "def step(x):\n    model(x).loss.backward()\n"
+        "for x in DataLoader(read('a'), shuffle=True):\n    step(x)\n",
+        "all",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "kind"), UNDEALT.values(), ids=UNDEALT)
+def test_samples_that_nobody_deals(text: str, kind: str) -> None:
+    assert found("code.loaders", text) == [kind]
+
+
+DEALT = {
+    "a seed of the rank": "torch.manual_seed(3 + rank)\n" + loop("DataLoader(read('a'), shuffle=True)"),
+    "a sampler elsewhere": "from mine import RankSampler\n" + loop("DataLoader(read('a'), shuffle=True)"),
+    "a batch sampler": loop("DataLoader(read('a'), batch_sampler=batches)"),
+    "options that are not read": loop("DataLoader(read('a'), **options)"),
+    "a slice by rank": "mine = read('a')[rank::world_size]\n" + loop("DataLoader(mine, shuffle=True)"),
+    "a shard of a library": (
+        "data = read('a').shard(num_shards=world_size, index=rank)\n" + loop("DataLoader(data, shuffle=True)")
+    ),
+    "a stream": (
+        "from torch.utils.data import IterableDataset\n"
+        "class Lines(IterableDataset):\n    def __iter__(self):\n        yield 1\n" + loop("DataLoader(Lines())")
+    ),
+    "a dataset out of sight, in order": loop("DataLoader(read('a'))"),
+    "for evaluation": "for x in DataLoader(read('a'), shuffle=True):\n    print(model(x))\n",
+    "samples made up on each rank": (
+        "from torch.utils.data import TensorDataset\n"
+        "def data():\n    return TensorDataset(torch.randn(8, 4))\n" + loop("DataLoader(data(), shuffle=True)")
+    ),
+    "a front end that deals": (
+        "from accelerate import Accelerator\nloader = Accelerator().prepare(DataLoader(read('a'), shuffle=True))\n"
+        + loop("loader")
+    ),
+    "DeepSpeed's own loader": (
+        "import deepspeed\nloader = DataLoader(read('a'), shuffle=True)\n"
+        "model, _, loader, _ = deepspeed.initialize(model=Net(), training_data=read('a'))\n" + loop("loader")
+    ),
+    "model parallelism beside": (
+        "from torch.distributed.device_mesh import init_device_mesh\nmesh = init_device_mesh('cuda', (2, 4))\n"
+        + loop("DataLoader(read('a'), shuffle=True)")
+    ),
+}
+
+
+@pytest.mark.parametrize("text", DEALT.values(), ids=DEALT)
+def test_samples_that_are_dealt_or_may_be(text: str) -> None:
+    assert found("code.loaders", text) == []
+
+
+def test_one_process_needs_no_sampler() -> None:
+    head = HEAD.replace("DDP(Net().cuda())", "Net().cuda()")
+    assert found("code.loaders", loop("DataLoader(read('a'), shuffle=True)"), head) == []
+
+
+SHARDS = {
+    "a slice": loop("DataLoader(read('a')[rank::world_size])"),
+    "a slice under a name": "mine = read('a')[dist.get_rank()::dist.get_world_size()]\n" + loop("DataLoader(mine)"),
+    "a slice without a loader": loop("read('a')[rank::world_size]"),
+    "a stream": (
+        "from torch.utils.data import IterableDataset\n"
+        "class Lines(IterableDataset):\n    def __iter__(self):\n"
+        "        return iter(self.files[dist.get_rank()::dist.get_world_size()])\n" + loop("DataLoader(Lines())")
+    ),
+    "an iterator": loop("itertools.islice(read('a'), rank, None, world_size)"),
+    "a library's": loop("DataLoader(read('a').shard(num_shards=world_size, index=rank))"),
+    "a library's split": (
+        "from datasets.distributed import split_dataset_by_node\n"
+        + loop("DataLoader(split_dataset_by_node(read('a'), rank=rank, world_size=world_size))")
+    ),
+}
+
+
+@pytest.mark.parametrize("text", SHARDS.values(), ids=SHARDS)
+def test_shards_that_differ(text: str) -> None:
+    assert len(found("code.shards", text)) == 1
+
+
+EVEN = {
+    "cut to a multiple": "data = read('a')\ndata = data[:len(data) // world_size * world_size]\n"
+    + loop("data[rank::world_size]"),
+    "an end of the slice": "data = read('a')\n" + loop("data[rank:n:world_size]"),
+    "a number of steps": "max_steps = 10\n" + SHARDS["a slice"],
+    "a break": SHARDS["a slice"] + "    if done(x):\n        break\n",
+    "no last batch": loop("DataLoader(read('a')[rank::world_size], drop_last=True)"),
+    "Join": "from torch.distributed.algorithms.join import Join\nwith Join([model]):\n    pass\n" + SHARDS["a slice"],
+    "without end": loop("itertools.cycle(read('a')[rank::world_size])"),
+    "for evaluation": "for x in read('a')[rank::world_size]:\n    print(model(x))\n",
+    "workers' shares": loop("read('a')[worker::workers]"),
+    "a window of a rank": loop("read('a')[rank * 10:rank * 10 + 10]"),
+}
+
+
+@pytest.mark.parametrize("text", EVEN.values(), ids=EVEN)
+def test_shards_that_do_not_differ_or_may_not(text: str) -> None:
+    assert found("code.shards", text) == []
+
+
+def scaled(loss: str, before: str = "", after: str = "") -> str:
+    return f"{before}\nfor x, y in batches:\n    loss = {loss}\n    {after or 'pass'}\n    loss.backward()\n"
+
+
+OVERSCALED = {
+    "a function's mean": scaled("F.cross_entropy(model(x), y) * world_size"),
+    "in place": scaled("F.mse_loss(model(x), y)", after="loss *= dist.get_world_size()"),
+    "a criterion": scaled("criterion(model(x), y) * world_size", "criterion = torch.nn.CrossEntropyLoss().cuda()"),
+    "a mean over samples": scaled("per_sample(model(x), y).mean() * world_size"),
+    "the environment's count": scaled(
+        "F.cross_entropy(model(x), y) * n_ranks", 'world_size = int(os.environ["WORLD_SIZE"])\nn_ranks = world_size'
+    ),
+}
+
+
+@pytest.mark.parametrize("text", OVERSCALED.values(), ids=OVERSCALED)
+def test_a_mean_times_the_ranks(text: str) -> None:
+    assert len(found("code.overscaled_losses", text)) == 1
+
+
+REASONED = {
+    "a sum": scaled("F.cross_entropy(model(x), y, reduction='sum') * world_size"),
+    "a sum over the tokens of all": scaled("F.cross_entropy(model(x), y) * world_size / tokens"),
+    "a loss that is not in sight": scaled("model(x, y).loss * world_size"),
+    "a detector's loss times the batch": scaled("compute_loss(model(x), y)[0]", after="loss *= world_size"),
+    "features of all ranks": scaled("F.cross_entropy(scores(gather(model(x))), y) * world_size"),
+    "a factor of its own": scaled("F.cross_entropy(model(x), y) * weight"),
+    "another rate": scaled("F.cross_entropy(model(x), y) * world_size", "lr = 0.1 / world_size"),
+    "a hook that sums": scaled(
+        "F.cross_entropy(model(x), y) * world_size", "model.register_comm_hook(None, summing)"
+    ),
+    "a share of the batch": scaled("F.cross_entropy(model(x), y) * local", "local = 512 // world_size"),
+    "for the log": "for x, y in batches:\n    loss = F.cross_entropy(model(x), y)\n    loss.backward()\n"
+    "    print(loss * world_size)\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", REASONED.values(), ids=REASONED)
+def test_a_factor_with_a_reason(text: str) -> None:
+    assert found("code.overscaled_losses", text) == []
+
+
+ENGINE = (
+    "import deepspeed\nfrom net import Net, batches\nengine, *_ = deepspeed.initialize(model=Net(), config='ds.json')\n"
+)
+
+
+def test_the_no_sync_of_an_engine() -> None:
+    assert found("code.zero_no_syncs", "with engine.no_sync():\n    engine.backward(engine(1))\n", ENGINE) == ["engine"]
+    assert found("code.zero_no_syncs", "with model.no_sync():\n    model(1).backward()\n") == []
+    assert found("code.zero_no_syncs", "def f(engine):\n    with engine.no_sync():\n        pass\n", HEAD) == []
+
+
+GENERATIONS = {
+    "by the engine": ("engine.generate(x, max_new_tokens=9)\n", ["engine.generate"]),
+    "by the model inside": ("engine.module.generate(x, max_new_tokens=9)\n", ["engine.module.generate"]),
+    "by what a tokenizer made": ("engine.module.generate(**inputs)\n", ["engine.module.generate"]),
+    "turned off": ("model.generate(x, synced_gpus=False)\n", ["model.generate"]),
+    "turned on": ("engine.generate(x, synced_gpus=True)\n", []),
+    "by a condition": ("engine.generate(x, synced_gpus=stage == 3)\n", []),
+    "of one length": ("engine.generate(x, max_new_tokens=9, min_new_tokens=9)\n", []),
+    "with options out of sight": ("engine.generate(x, **generation)\n", []),
+    "of gathered weights": (
+        "with deepspeed.zero.GatheredParameters(engine.module.parameters()):\n    engine.module.generate(x)\n",
+        [],
+    ),
+    "where Transformers knows": ("from transformers.integrations import HfDeepSpeedConfig\nengine.generate(x)\n", []),
+    "of another model": ("reward.generate(x)\n", []),
+}
+
+
+@pytest.mark.parametrize(("text", "names"), GENERATIONS.values(), ids=GENERATIONS)
+def test_generation_on_their_own(text: str, names: list[str]) -> None:
+    assert found("code.zero_generations", text, ENGINE) == names
+
+
+GATHER = """
+def clip_loss({parameters}):
+    {texts} = [torch.zeros_like(text) for _ in range(world_size)]
+    images = [torch.zeros_like(image) for _ in range(world_size)]
+    {gather}(texts, text)
+    {gather}(images, image.contiguous())
+    {own}
+    all_texts = torch.cat(texts)
+    all_images = torch.cat(images)
+    return F.cross_entropy({by_image}, labels) + F.cross_entropy(text @ all_images.t(), labels)
+
+for x in batches:
+    clip_loss(*model(x)).backward()
+"""
+
+
+def gathered(gather: str = "dist.all_gather", own: str = "pass", by_image: str = "image @ all_texts.T") -> str:
+    return GATHER.format(parameters="image, text", texts="texts", gather=gather, own=own, by_image=by_image)
+
+
+def test_features_that_were_gathered_without_gradients() -> None:
+    assert found("code.local_losses", gathered()) == ["code", "code"]
+    assert found("code.local_losses", gathered(by_image="torch.matmul(scale * image, all_texts.T)")) == ["code", "code"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        gathered("torch.distributed.nn.functional.all_gather"),
+        gathered("mine.gather_with_grad"),
+        gathered(own="texts[rank] = text; images[rank] = image"),
+        gathered().replace("def clip", "@torch.no_grad()\ndef clip"),
+        gathered().replace("clip_loss", "evaluate_recall"),
+        gathered().replace("    return", "    print('x')\n    return").replace("image.contiguous()", "image.detach()"),
+        gathered().replace(".backward()", ""),
+    ],
+)
+def test_features_that_carry_gradients_or_need_none(text: str) -> None:
+    assert found("code.local_losses", text) == []
+
+
+BY_HAND = """
+import torch
+import torch.distributed as dist
+from net import Net, batches
+dist.init_process_group("nccl")
+{before}
+model = Net().cuda()
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in batches:
+    torch.nn.functional.cross_entropy(model(x), y).backward()
+    for p in model.parameters():
+        dist.all_reduce(p.grad)
+        p.grad /= dist.get_world_size()
+    opt.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "kinds"),
+    [
+        ("", ["none"]),
+        ("torch.manual_seed(dist.get_rank())", ["rank"]),
+        ("rank = dist.get_rank()\ntorch.manual_seed(1 + rank)\ntorch.cuda.manual_seed_all(1 + rank)", ["rank"]),
+        ("torch.manual_seed(1)", []),
+        ("torch.manual_seed(1)\ntorch.manual_seed(dist.get_rank())", []),
+        ("from mine import set_seed\nset_seed(1)", []),
+        ("from mine import broadcast_parameters", []),
+        ("from mine import load_checkpoint", []),
+    ],
+)
+def test_replicas_by_hand(before: str, kinds: list[str]) -> None:
+    assert found("code.replicas", "", BY_HAND.format(before=before)) == kinds
+
+
+def test_a_wrapper_brings_the_weights_together() -> None:
+    text = BY_HAND.format(before="from torch.nn.parallel import DistributedDataParallel as DDP")
+    assert found("code.replicas", "", text.replace("Net().cuda()", "DDP(Net().cuda())")) == []
+    averaged = BY_HAND.format(before="").replace("dist.all_reduce(p.grad)", "pass")
+    assert found("code.replicas", "", averaged) == []
+
+
+def test_a_file_with_more_passes_than_anybody_writes_is_left_alone() -> None:
+    text = OVERSCALED["a function's mean"]
+    assert found("code.overscaled_losses", text * 2) != []
+    assert found("code.overscaled_losses", text * 400) == []
