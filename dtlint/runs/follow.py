@@ -12,7 +12,7 @@ from dtlint.runs.beside import accelerate_launch
 from dtlint.runs.configs import Config, read_config, read_model_config
 from dtlint.runs.inline import inline_config
 from dtlint.runs.launches import Found
-from dtlint.runs.model import FileProblem
+from dtlint.runs.model import FileProblem, file_problem
 from dtlint.runs.paths import Located, locate
 from dtlint.runs.tree import Tree
 from dtlint.runs.versions import image_reading
@@ -164,8 +164,9 @@ class Follower:
         return config
 
     def _program(self, source: Source, words: tuple[Word, ...] | None) -> list[tuple[Source, Reading]]:
-        from dtlint.runs.programs import program_readings
+        from dtlint.runs.programs import program_problems, program_readings
 
+        self.problems.extend(map(file_problem, program_problems(source)))
         return program_readings(source, self.tree, words)
 
     def with_files(self, config: Config) -> list[tuple[Source, Reading]]:

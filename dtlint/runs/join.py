@@ -17,7 +17,7 @@ from dtlint.runs.follow import Candidate, Follower
 from dtlint.runs.launches import Found, find_launch, rendezvous_key
 from dtlint.runs.lost import lost_words
 from dtlint.runs.merge import merged
-from dtlint.runs.model import FileProblem, Options, Run, RunSet
+from dtlint.runs.model import FileProblem, Options, Run, RunSet, file_problem
 from dtlint.runs.roles import role_of, role_of_config, role_of_program
 from dtlint.runs.tree import Tree
 from dtlint.runs.versions import image_reading, install_readings
@@ -63,6 +63,14 @@ class Joiner:
         self._sources[source.path] = source
         self._programs[source.path] = source
 
+    def add_notebook(self, source: Source) -> None:
+        """A focused notebook, whose code cells are a program."""
+        from dtlint.languages.notebook import read_notebook
+
+        notebook = read_notebook(source)
+        self._follower.problems.extend(map(file_problem, notebook.problems))
+        self.add_program(notebook.code)
+
     def remark(self, sentence: str) -> None:
         """Something to say about the reading as a whole."""
         self._remarks.append(sentence)
@@ -82,7 +90,7 @@ class Joiner:
         cluster = {name: str(value.value) for name, value in {**options.cluster, **options.settings}.items()}
         script = read_script(source, options.environment, options.arguments, self._follower.reader(folder), cluster)
         self._sources[source.path] = source
-        self._follower.problems.extend(map(_file_problem, _causes(script.problems)))
+        self._follower.problems.extend(map(file_problem, _causes(script.problems)))
         self._lost.extend(script.lost)
         return script
 
@@ -224,10 +232,6 @@ def _causes(problems: Sequence[Problem]) -> list[Problem]:
     """The problems without those that follow from the first one that bash would stop at."""
     first = min((problem for problem in problems if problem.fatal), key=lambda each: each.span.start, default=None)
     return [problem for problem in problems if not problem.fatal or problem is first]
-
-
-def _file_problem(problem: Problem) -> FileProblem:
-    return FileProblem(problem.span.path, problem.span, problem.message, problem.fatal, problem.loader)
 
 
 def _speaks(reading: Reading) -> bool:

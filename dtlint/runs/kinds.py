@@ -40,6 +40,7 @@ MARKERS: dict[str, tuple[bytes, ...]] = {
         b"fully_shard",
     ),
 }
+MARKERS["notebook"] = MARKERS["python"]
 """A file found in a folder is read only if it holds one of its kind's words; a file that the user names is always
 read.
 """
@@ -49,7 +50,7 @@ _IMPORT = r"(?m)^(?:import torch|from torch|import deepspeed|from [\w.]+ import 
 
 
 def kind_of(file: Path) -> str:
-    """ "shell", "json", "python", or "" for a file that no reader takes."""
+    """ "shell", "json", "yaml", "python", "notebook", or "" for a file that no reader takes."""
     suffix = file.suffix.lower()
     if suffix in SHELL_SUFFIXES:
         return "shell"
@@ -57,8 +58,8 @@ def kind_of(file: Path) -> str:
         return "json"
     if suffix in (".yaml", ".yml"):
         return "yaml"
-    if suffix == ".py":
-        return "python"
+    if suffix in (".py", ".ipynb"):
+        return "python" if suffix == ".py" else "notebook"
     return _by_content(file) if suffix in ("", ".txt", ".template", ".tmpl") else ""
 
 

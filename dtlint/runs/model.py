@@ -10,7 +10,7 @@ from dtlint.frameworks import Reading
 from dtlint.languages.traced import Word
 from dtlint.plan import Plan
 from dtlint.record import NamedTuple
-from dtlint.source import Source, Span
+from dtlint.source import Problem, Source, Span
 from dtlint.value import Value
 
 OWN_PARSER = "own-parser"
@@ -83,6 +83,11 @@ class FileProblem(NamedTuple):
     message: str
     fatal: bool = True
     loader: str = ""
+
+
+def file_problem(problem: Problem) -> FileProblem:
+    """A reader's problem as one of the file that it stands in."""
+    return FileProblem(problem.span.path, problem.span, problem.message, problem.fatal, problem.loader)
 
 
 class RunSet(NamedTuple):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dtlint.frameworks import Reading
-from dtlint.languages.python import command_line, follow, marker
+from dtlint.languages.python import command_line, follow, marker, read_module
 from dtlint.languages.python.program import Program
 from dtlint.languages.traced import Word
 from dtlint.runs.model import OWN_PARSER
 from dtlint.runs.tree import Tree
-from dtlint.source import Source, Unreadable
+from dtlint.source import Problem, Source, Unreadable
 
 PARSERS = ("megatron", "mpu", "nemo", "mindspeed")
 """Packages whose parser a program may take over: Megatron-LM and what is built on it."""
@@ -50,6 +50,13 @@ def _declared(program: Program) -> Reading:
         name.split(".")[0].startswith(PARSERS) for module in program.modules.values() for name in module.imports
     )
     return Reading("program-arguments" if borrows else OWN_PARSER, declares=frozenset(flags))
+
+
+def program_problems(entry: Source) -> tuple[Problem, ...]:
+    """Why nothing of a script could be read. Another release of Python may take it, so that no problem is fatal."""
+    if not marker(entry.text.encode("utf-8", errors="replace")):
+        return ()
+    return tuple(problem._replace(fatal=False, loader="python") for problem in read_module(entry).problems)
 
 
 def _with_words(program: Program, words: tuple[Word, ...] | None) -> Program:

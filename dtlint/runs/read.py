@@ -11,7 +11,7 @@ from dtlint.runs.model import FileProblem, Options, RunSet
 from dtlint.runs.tree import MOST_SEARCHED, Tree, root_of, walk
 from dtlint.source import Source, Unreadable
 
-NOT_SCRIPTS = frozenset((".toml", ".md", ".txt", ".lock", ".cfg", ".ini", ".ipynb", ".csv"))
+NOT_SCRIPTS = frozenset((".toml", ".md", ".txt", ".lock", ".cfg", ".ini", ".csv"))
 """Suffixes of files that no reader takes yet; any other file that the user names is read as a script."""
 
 
@@ -90,6 +90,8 @@ def _read_text(joiner: Joiner, source: Source, kind: str, folder: Path) -> None:
         joiner.add_config(source)
     elif kind == "python":
         joiner.add_program(source)
+    elif kind == "notebook":
+        joiner.add_notebook(source)
 
 
 def _search_launches(joiner: Joiner, tree: Tree, seen: set[Path]) -> None:
