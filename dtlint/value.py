@@ -53,7 +53,8 @@ class Unknown(NamedTuple):
     """A value that the files do not tell: why, and how a user can tell it. `origin` is the place of the unknown
     word, if any.
 
-    `means` names the setting of the cluster that the unknown stands for (`$SLURM_NNODES` means cluster.nodes).
+    `means` names the setting of the cluster that the unknown stands for (`$SLURM_NNODES` means cluster.nodes), or
+    what is worked out of such settings and numbers from left to right (`parallel.world_size // 8`).
     """
 
     reason: str

@@ -34,6 +34,12 @@ class TestDerived:
     def test_microbatches_are_the_accumulation(self):
         assert plan().value("schedule.microbatches") == 32
 
+    def test_a_share_of_the_ranks_is_worked_out(self):
+        share = Unknown("computed when the script runs", means="parallel.world_size // 8")
+        uneven = Unknown("computed when the script runs", means="parallel.world_size // 7")
+        assert Plan({**plan().settings, "sharding.group": share}).value("sharding.group") == 64 // 8
+        assert Plan({**plan().settings, "sharding.group": uneven}).value("sharding.group") != 64 // 7
+
     def test_a_world_that_does_not_divide_has_no_data_parallel_size(self):
         found = plan(parallel__world_size=60).get("parallel.data")
         assert isinstance(found, Unknown)

@@ -86,6 +86,24 @@ KNOWN = {
     "class A:\n    def __init__(self):\n        self.n = 4\n    def go(self):\n        show(self.n)": 4,
     "(x := 5)\nshow(x)": 5,
     "for i in data:\n    x = 1\n    show(x)\n    x = 2": 1,
+    "x = 4\nx //= 2\nshow(x)": 2,
+    "p = 'a'\nshow(f'{p}.b{1}')": "a.b1",
+    "import copy\nx = copy.deepcopy({'a': 1})\nshow(x['a'])": 1,
+    "d = {'a': 1}\nd['a'] = 2\nshow(d['a'])": 2,
+    "d = {'a': 1}\nd.update(a=2)\nshow(d['a'])": 2,
+    "show({'a': 1}.get('a', 2))": 1,
+    "d = {'a': 1}\nshow(d.get('b', 2))": 2,
+    "d = {'a': 1}\nshow(d.get('b'))": None,
+    "def f(**options):\n    show(options['a'])\nf(a=3)": 3,
+    "def f(x, **options):\n    show(options.get('b', 7))\nf(1)": 7,
+    "args = parse()\nargs.n = 8\nshow(args.n)": 8,
+    "import enum\nclass D(str, enum.Enum):\n    DP = 'dp'\nshow(D.DP.value)": "dp",
+    "class A:\n    @staticmethod\n    def size(n):\n        return n\nshow(A.size(4))": 4,
+    "class A:\n    def __init__(self, n):\n        self.n = n\na = A(4)\nshow(a.n)": 4,
+    "class A:\n    def __init__(self, n):\n        self.n = n\n    def go(self):\n        show(self.n)\nA(4).go()": 4,
+    "class A:\n    n = 4\nclass B(A):\n    def go(self):\n        show(self.n)": 4,
+    "class A:\n    def size(self, n=2):\n        return n * 2\na = A()\nshow(a.size(4))": 8,
+    "class A:\n    @property\n    def size(self):\n        return 8\na = A()\nshow(a.size)": 8,
 }
 
 
@@ -99,12 +117,91 @@ CHOICES = {
     "if flag:\n    x = 1\nelse:\n    x = 2\nshow(x)": {"flag": 1, "not (flag)": 2},
     "x = 1\nif flag:\n    x = 2\nshow(x)": {"otherwise": 1, "flag": 2},
     "x = 1 if flag else 2\nshow(x * 4)": {"flag": 4, "not (flag)": 8},
+    "x = 1 if flag else 2\nshow((x, x * 2))": {"flag": (1, 2), "not (flag)": (2, 4)},
+    "x = 1 if flag else 2\nshow(x == 1)": {"flag": True, "not (flag)": False},
+    "x = None if flag else 2\nshow(x or 4)": {"flag": 4, "not (flag)": 2},
+    "def f(x):\n    show(x)\nf(1)\nf(2)": {"called at train.py:3": 1, "called at train.py:4": 2},
+    "for x in (1, 2):\n    show(x)": {"x = 1": 1, "x = 2": 2},
+    "for a, b in ((1, 2), (3, 4)):\n    show(b)": {"b = (1, 2)": 2, "b = (3, 4)": 4},
+    "d = {'a': 1}\nif flag:\n    d['a'] = 2\nshow(d['a'])": {"otherwise": 1, "flag": 2},
+    "d = {}\nif flag:\n    d['a'] = 3\nshow(d.get('a', 2))": {"flag": 3, "otherwise": 2},
+    "args = parse()\nargs.n = 8\nif flag:\n    args.n = 4\nshow(args.n)": {"otherwise": 8, "flag": 4},
+    "x = 1\ndef f():\n    global x\n    x = 2\nshow(x)": {"as the module sets it": 1, "as f sets it": 2},
 }
 
 
 @pytest.mark.parametrize(("text", "value"), CHOICES.items(), ids=range(len(CHOICES)))
 def test_a_condition_makes_a_choice(text: str, value: object) -> None:
     assert plain(worth(text)) == value
+
+
+def test_an_attribute_that_is_set_after_parsing_is_no_default() -> None:
+    assert plain(worth(ARGPARSE + "args.micro_batch = 16\nshow(args.micro_batch)")) == 16
+    found = worth(ARGPARSE + "if tiny:\n    args.micro_batch = 1\nshow(args.micro_batch)")
+    assert plain(found) == {"otherwise": 4, "tiny": 1}
+
+
+NESTED = """
+from dataclasses import dataclass, field
+@dataclass
+class Parallelism:
+    tensor: int = 2
+@dataclass
+class Job:
+    parallelism: Parallelism = field(default_factory=Parallelism)
+"""
+
+
+def test_a_config_in_a_config_by_its_annotation() -> None:
+    assert plain(worth(NESTED + "def run(job: Job):\n    show(job.parallelism.tensor)")) == 2
+    assert plain(worth(NESTED + "def run(job: 'Job'):\n    show(job.parallelism.tensor)")) == 2
+    assert (
+        plain(
+            worth(
+                NESTED + "from typing import Optional\ndef run(job: Optional[Job]):\n    show(job.parallelism.tensor)"
+            )
+        )
+        == 2
+    )
+    assert plain(worth(NESTED + "job = Job(parallelism=Parallelism(tensor=8))\nshow(job.parallelism.tensor)")) == 8
+
+
+def test_a_config_that_an_object_keeps() -> None:
+    text = NESTED + "class Trainer:\n    def __init__(self, job: Job):\n        self.job = job\n    def go(self):\n"
+    assert plain(worth(text + "        show(self.job.parallelism.tensor)")) == 2
+
+
+def test_a_default_in_a_look_up_is_assumed() -> None:
+    for text in ("def f(config):\n    show(config.get('size', 8))", "show(getattr(options, 'size', 8))"):
+        found = worth(text)
+        assert isinstance(found, Value)
+        assert (found.value, found.origin.kind) == (8, "assumed")
+
+
+def test_a_dict_that_is_changed_under_another_name_is_not_known() -> None:
+    assert plain(worth("def f(d):\n    show(d['a'])\nk = {'a': 1}\nk['a'] = 2\nf(k)")) == "?"
+
+
+RETURNS = """
+def size(big):
+    if a:
+        if b:
+            return 8
+        else:
+            return 4
+    return 2 if big else 1
+show(size(False))
+"""
+
+
+def test_a_last_return_hides_none_before_it() -> None:
+    assert plain(worth(RETURNS)) == {"a and b": 8, "a and not (b)": 4, "not (a)": 1}
+    loop = "def size(big):\n    for x in data:\n        if x:\n            return 8\n    return 2 if big else 1\nshow(size(0))"
+    assert plain(worth(loop)) == {"x": 8, "otherwise": 1}
+
+
+def test_a_count_of_the_cluster_is_not_zero() -> None:
+    assert plain(worth("import torch\nshow(torch.cuda.device_count() or 1)")) == "?cluster.gpus_per_node"
 
 
 def test_under_its_own_condition_a_value_is_certain() -> None:
@@ -117,11 +214,14 @@ def test_callers_that_agree() -> None:
 
 UNKNOWN = {
     "show(x)": "?",
-    "for x in (1, 2):\n    show(x)": "?",
-    "x = 1\nx += 1\nshow(x)": "?",
+    "for x in data:\n    show(x)": "?",
+    "for x in (1, 2):\n    n += x\n    show(n)": "?",
+    "x = 1\nfor i in data:\n    x += 1\n    show(x)": "?",
     "x = 1\nfor i in data:\n    show(x)\n    x = x * 2": "?",
-    "def f(x):\n    show(x)\nf(1)\nf(2)": "?",
     "show(input())": "?",
+    "x = []\nx.append(2)\nshow(x)": "?",
+    "x = []\nif flag:\n    x.append(2)\nshow(tuple(x))": "?",
+    "def f(x):\n    show(x)\ny = [1]\ny.append(2)\nf(y)": "?",
     "show(1 / 0)": "?",
     "show(9 ** 9 ** 9)": "?",
     "show('a' * 10**9)": "?",
@@ -133,8 +233,12 @@ UNKNOWN = {
     "import os\nshow(int(os.environ.get('WORLD_SIZE', 1)))": "?parallel.world_size",
     "import torch.distributed as dist\nshow(dist.get_world_size())": "?parallel.world_size",
     "import torch\nshow(torch.cuda.device_count())": "?cluster.gpus_per_node",
-    "import torch.distributed as dist\nshow(dist.get_world_size() // 2)": "?",
-    "def f():\n    global x\n    x = 2\nx = 1\nshow(x)": "?",
+    "import torch.distributed as dist\nshow(dist.get_world_size() // 2)": "?parallel.world_size // 2",
+    "import torch.distributed as dist\nshow(dist.get_world_size() // 2 * 4)": "?parallel.world_size // 2 * 4",
+    "import torch.distributed as dist\nshow(2 * (dist.get_world_size() // 2))": "?",
+    "import torch.distributed as dist\nshow(dist.get_world_size() - 1)": "?",
+    "import torch.distributed as dist\nshow(dist.get_world_size() // n)": "?",
+    "def f():\n    global x\n    x = input()\nx = 1\nshow(x)": {"as the module sets it": 1, "as f sets it": "?"},
 }
 
 

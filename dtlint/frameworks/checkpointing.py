@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from dtlint.frameworks import Claim
 from dtlint.frameworks.torch_names import CHECKPOINT_WRAPPERS, CHECKPOINTS, SELECTIVE_POLICIES
-from dtlint.languages.python.calls import Call, call_at, calls, passed, unpacked_dict
+from dtlint.languages.python.calls import Call, call_at, calls, passed
 from dtlint.languages.python.constants import evaluate
+from dtlint.languages.python.dicts import unpacked_dict
 from dtlint.languages.python.places import Place, place_of, unknown
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import reach, stands

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dtlint.languages.python.calls import Passed, unpacked_dict
 from dtlint.languages.python.constants import evaluate
+from dtlint.languages.python.dicts import Passed, unpacked_dict
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.places import Place
 from dtlint.languages.python.tree import Site

@@ -11,7 +11,9 @@ from dtlint.frameworks.deepspeed import read_config
 from dtlint.frameworks.deepspeed_dicts import written_dict
 from dtlint.frameworks.deepspeed_spelling import key_of, value_of
 from dtlint.languages.json_tree import Document, Entry, Kind, Node
-from dtlint.languages.python.calls import Call, Passed, calls, merged, passed
+from dtlint.languages.python.calls import Call, calls, passed
+from dtlint.languages.python.constants import merged
+from dtlint.languages.python.dicts import Passed
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import stands
 from dtlint.languages.traced import literal_word
@@ -93,7 +95,7 @@ def _node(call: Call, found: tuple[Passed, ...], depth: int) -> Node:
         if held is not None:
             entries = tuple(_entry(call, key, item, depth) for key, item in held.items.items())
             return Node("object", None, held.span, entries, hidden=held.span if held.hidden else None)
-    told = merged(call, found)
+    told = merged(call.place, found)
     return Node(_kind(told), told.value if isinstance(told, Value) else None, span, told=told)
 
 

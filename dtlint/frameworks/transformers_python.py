@@ -68,6 +68,7 @@ def declared(program: Program) -> Reading:
     """The arguments that the program declares itself (`class TrainingArguments(...)` with fields): as given, else
     their defaults."""
     given = program.given or {}
+    frontend = _frontend(program, _standing(program, (*_ARGUMENTS, *_TRL)))
     claims = [
         Claim(setting, value, name)
         for name, setting in (*_SETTINGS.items(), ("model_max_length", "data.sequence_length"))
@@ -77,7 +78,7 @@ def declared(program: Program) -> Reading:
         told = given.get(name, program.arguments[name].default) if name in program.arguments else None
         if isinstance(told, Value) and told.value is True:
             claims.append(Claim("precision.compute", told._replace(value=name), name))
-    return Reading("transformers-declared", claims=tuple(claims) if read(program).frontend in _OF_TRAINER else ())
+    return Reading("transformers-declared", claims=tuple(claims) if frontend in _OF_TRAINER else ())
 
 
 def _is_number(value: Setting) -> bool:

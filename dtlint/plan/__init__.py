@@ -187,10 +187,24 @@ class Plan:
     def _find(self, name: str) -> Value | Unknown:
         stated = self.settings.get(name)
         if isinstance(stated, Unknown) and stated.means and stated.means != name:
-            meant = self.get(stated.means)
-            if isinstance(meant, Value):
-                return derived(meant.value, stated.means, note="by its meaning")
+            meant = self._meant(stated.means)
+            if meant is not None:
+                return meant
         return follow(self, name) or _undecided(stated) or self._default(name)
+
+    def _meant(self, means: str) -> Value | None:
+        """What an unknown stands for, worked out of the plan's settings; None where one of them is not known or the
+        shares do not come out even.
+        """
+        words = means.split(" ")
+        known = [self.get(word) if not word.isdigit() else derived(int(word)) for word in words[::2]]
+        values = [value.value for value in known if isinstance(value, Value)]
+        total = values[0] if len(values) == len(known) else None
+        for operation, value in zip(words[1::2], values[1:], strict=False):
+            total = _worked_out(operation, total, value)
+        if total is None:
+            return None
+        return derived(total, *(word for word in words[::2] if not word.isdigit()), note="by its meaning")
 
     def _default(self, name: str) -> Value | Unknown:
         return framework_default(self, name) or _untold(name)
@@ -204,6 +218,14 @@ def _untold(name: str) -> Unknown:
 @cache
 def _circular(name: str) -> Unknown:
     return Unknown(f"{name} hangs on itself", f"--set {name}=...")
+
+
+def _worked_out(operation: str, left: Plain, right: Plain) -> int | None:
+    if not isinstance(left, int) or not isinstance(right, int) or right < 1:
+        return None
+    if operation == "*":
+        return left * right
+    return left // right if left % right == 0 else None
 
 
 def _undecided(stated: Setting | None) -> Unknown | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from dtlint.frameworks import Reading
 from dtlint.languages.python import command_line, follow, marker, read_module
-from dtlint.languages.python.program import Program
+from dtlint.languages.python.program import Program, with_given
 from dtlint.languages.traced import Word
 from dtlint.runs.model import OWN_PARSER
 from dtlint.runs.tree import Tree
@@ -35,7 +35,7 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
 
     if not marker(entry.text.encode("utf-8", errors="replace")):
         return [(entry, Reading("program"))]
-    program = _with_words(follow(entry, _finder(entry, tree)), words)
+    program = _with_words(_followed(entry, tree), words)
     readings = [reader.read(program) for reader in (deepspeed_python, fsdp, ddp, pytorch, transformers_python)]
     readings.extend((transformers_python.declared(program), model_loading.read(program)))
     readings.extend((lightning_python.read(program), environment_python.read(program), _declared(program)))
@@ -59,13 +59,22 @@ def program_problems(entry: Source) -> tuple[Problem, ...]:
     return tuple(problem._replace(fatal=False, loader="python") for problem in read_module(entry).problems)
 
 
+def _followed(entry: Source, tree: Tree) -> Program:
+    """The program of a script, which several launches may start."""
+    key = entry.file, entry.path
+    known = tree.programs.get(key)
+    if known is None or known.main.source is not entry:
+        known = tree.programs[key] = follow(entry, module_finder(entry, tree))
+    return known
+
+
 def _with_words(program: Program, words: tuple[Word, ...] | None) -> Program:
     if words is None:
         return program
-    return program._replace(given=command_line(program, words), open=any(word.many for word in words))
+    return with_given(program, command_line(program, words), any(word.many for word in words))
 
 
-def _finder(entry: Source, tree: Tree) -> Callable[[str], Source | None]:
+def module_finder(entry: Source, tree: Tree) -> Callable[[str], Source | None]:
     """Finds modules from the script's folder and the folders above it."""
     folder = entry.file.parent if entry.file is not None else tree.current
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dtlint.source import Source, read_source
+
+if TYPE_CHECKING:
+    from dtlint.languages.python.program import Program
 
 SKIPPED = frozenset(
     (
@@ -36,10 +40,22 @@ class Tree:
     """File access for one invocation: `root` bounds what is read, `current` is what printed paths are relative to,
     `texts` stand for what is on disk.
 
-    `asked` keeps what the files of a folder ask for (versions.py).
+    `asked` keeps what the files of a folder ask for (versions.py), `programs` the modules that a script leads to
+    (programs.py).
     """
 
-    __slots__ = ("_found", "_names", "_sources", "_texts", "asked", "current", "root")
+    __slots__ = (
+        "_bases_of",
+        "_entries",
+        "_found",
+        "_names",
+        "_sources",
+        "_texts",
+        "asked",
+        "current",
+        "programs",
+        "root",
+    )
 
     def __init__(self, root: Path, current: Path, texts: Mapping[Path, str] | None = None) -> None:
         self.root = root
@@ -48,7 +64,10 @@ class Tree:
         self._sources: dict[Path, Source] = {}
         self._names: dict[Path, str] = {}
         self._found: dict[tuple[str, Path], Path | None] = {}
+        self._bases_of: dict[Path, tuple[str, ...]] = {}
+        self._entries: dict[str, frozenset[str] | None] = {}
         self.asked: dict[Path, tuple[Any, ...]] = {}
+        self.programs: dict[tuple[Path | None, str], Program] = {}
 
     def shown(self, file: Path) -> str:
         """The path that reports print: relative to the current folder where that is shorter than a climb out of it."""
@@ -80,8 +99,21 @@ class Tree:
     def _find(self, text: str, folder: Path) -> Path | None:
         if not text or "\0" in text or len(text) > LONGEST_PATH:
             return None
-        candidates = (Path(os.path.normpath(base / text)) for base in self._bases(folder))
+        first = text.partition("/")[0]
+        bases = (base for base in self._bases(folder) if self._may_hold(base, first))
+        candidates = (Path(os.path.normpath(Path(base, text))) for base in bases)
         return next((file for file in candidates if _is_file(file) and self.inside(file)), None)
+
+    def _may_hold(self, folder: str, name: str) -> bool:
+        """Whether a folder has an entry of this name, by one listing: most imports name what no folder of the tree
+        holds.
+        """
+        if name in ("", ".", ".."):
+            return True
+        if folder not in self._entries:
+            self._entries[folder] = _listed(folder)
+        entries = self._entries[folder]
+        return entries is None or name in entries
 
     def inside(self, file: Path) -> bool:
         """Whether the file lies under the root, links resolved."""
@@ -97,13 +129,20 @@ class Tree:
             return Path(source.path).name
         return file.resolve().relative_to(self.root).as_posix()
 
-    def _bases(self, folder: Path) -> Iterator[Path]:
-        yield folder
-        yield self.current
-        for parent in folder.parents:
-            if not parent.is_relative_to(self.root):
-                return
-            yield parent
+    def _bases(self, folder: Path) -> tuple[str, ...]:
+        if folder not in self._bases_of:
+            above = takewhile(lambda parent: parent.is_relative_to(self.root), folder.parents)
+            self._bases_of[folder] = tuple(dict.fromkeys(map(str, (folder, self.current, *above))))
+        return self._bases_of[folder]
+
+
+def _listed(folder: str) -> frozenset[str] | None:
+    """The entries of a folder; None where the system does not list them."""
+    try:
+        with os.scandir(folder) as entries:
+            return frozenset(entry.name for entry in entries)
+    except OSError:
+        return None
 
 
 def _is_file(file: Path) -> bool:

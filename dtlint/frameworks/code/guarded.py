@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from dtlint.frameworks import Member
 from dtlint.frameworks.code.collective_names import OPEN, Collective, collective_at
@@ -108,11 +109,22 @@ def _one_sided(place: Place, sides: dict[tuple[int, bool], Side]) -> tuple[Guard
     for guard in reversed(place.guards):
         key = id(guard.test), guard.holds
         if key not in sides:
-            told = guard.test is not None and _RANK_TEXT.search(place.module.text(guard.test, 200))
+            told = guard.test is not None and _speaks_of_ranks(guard.test)
             sides[key] = side_of(place, guard) if told else ""
         if sides[key]:
             return guard, sides[key]
     return None, ""
+
+
+@lru_cache(maxsize=1 << 15)
+def _speaks_of_ranks(test: ast.expr) -> bool:
+    """Whether a condition holds a word of _RANK_TEXT: known for each module, however many programs import it."""
+    return any(_RANK_TEXT.search(word) for node in ast.walk(test) for word in _words(node))
+
+
+def _words(node: ast.AST) -> Iterator[str]:
+    values = (getattr(node, name, None) for name in ("id", "attr", "arg", "value"))
+    return (value for value in values if isinstance(value, str))
 
 
 def _decorator(scope: Scope) -> ast.expr | None:

@@ -13,8 +13,9 @@ from dtlint.frameworks.code.objects import kinds
 from dtlint.frameworks.step_area import called_function
 from dtlint.frameworks.torch_names import CHECKPOINTS, DDP
 from dtlint.languages.python.bindings import dotted
-from dtlint.languages.python.calls import Call, argument, call_at, called, calls, passed, unpacked_dict
+from dtlint.languages.python.calls import Call, argument, call_at, called, calls, passed
 from dtlint.languages.python.constants import evaluate
+from dtlint.languages.python.dicts import unpacked_dict
 from dtlint.languages.python.places import Place, place_of
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import enclosing_function, stands

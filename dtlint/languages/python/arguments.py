@@ -10,7 +10,7 @@ from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.constants import evaluate
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Budget, Place
-from dtlint.languages.python.program import Program
+from dtlint.languages.python.program import Program, link_modules
 from dtlint.languages.python.tree import Argument, Module, Scope
 from dtlint.languages.traced import Word, setting_of
 from dtlint.value import Origin, Setting, Unknown, Value, truth
@@ -23,7 +23,7 @@ _DATACLASS = ("dataclasses.dataclass", "dataclass")
 
 def with_arguments(module: Module) -> Module:
     """The module with the arguments that it declares, by destination name."""
-    program = Program({"": module}, "")
+    program = link_modules({"": module})
     found = dict(_dataclass_fields(program, module))
     found.update(_argparse(program, module))
     return module._replace(arguments=found)
@@ -46,8 +46,10 @@ def _adds(node: ast.Call) -> bool:
 def _hands_on(node: ast.Call) -> bool:
     """Whether a call gives a function of the program's own a flag and what argparse wants to know of it."""
     told = {keyword.arg for keyword in node.keywords}
+    if told.isdisjoint(_TOLD):
+        return False
     flags = [item.value for item in node.args if isinstance(item, ast.Constant) and isinstance(item.value, str)]
-    return not told.isdisjoint(_TOLD) and len(flags) == 1 and _LONG.fullmatch(flags[0]) is not None
+    return len(flags) == 1 and _LONG.fullmatch(flags[0]) is not None
 
 
 def _declared(place: Place, node: ast.Call) -> tuple[str, Argument] | None:

@@ -47,10 +47,8 @@ def computed(place: Place, value: Plain, *parts: Value) -> Value:
 
 def calculated(place: Place, operation: ast.operator, left: Known, right: Known) -> Known:
     """The result of an arithmetic operator; unknown where an operand is, or where it would grow out of bounds."""
-    if isinstance(left, Unknown):
-        return left._replace(means="")
-    if isinstance(right, Unknown):
-        return right._replace(means="")
+    if isinstance(left, Unknown) or isinstance(right, Unknown):
+        return _symbolic(operation, left, right)
     a, b = left.value, right.value
     function = _ARITHMETIC.get(type(operation))
     if isinstance(a, str) and isinstance(b, str) and function is operator.add and len(a) + len(b) < _MAX_TEXT:
@@ -66,6 +64,27 @@ def calculated(place: Place, operation: ast.operator, left: Known, right: Known)
         return computed(place, function(a, b), left, right)
     except (ArithmeticError, ValueError):
         return unknown(place, "the arithmetic fails")
+
+
+_SYMBOLS: Mapping[type[ast.operator], str] = {ast.Mult: "*", ast.FloorDiv: "//"}
+
+
+def _symbolic(operation: ast.operator, left: Known, right: Known) -> Unknown:
+    """`world_size // 8`: a share or a multiple of a setting of the cluster means something too."""
+    symbol = _SYMBOLS.get(type(operation), "")
+    words = [_meaning(left), _meaning(right)]
+    doubt = left if isinstance(left, Unknown) else right if isinstance(right, Unknown) else Unknown("")
+    if not symbol or not all(words) or " " in words[1]:
+        return doubt._replace(means="")
+    return doubt._replace(means=f"{words[0]} {symbol} {words[1]}")
+
+
+def _meaning(value: Known) -> str:
+    """The setting that an unknown stands for, or a positive number as it is written; "" for anything else."""
+    if isinstance(value, Unknown):
+        return value.means
+    whole = isinstance(value.value, int) and not isinstance(value.value, bool) and value.value > 0
+    return str(value.value) if whole else ""
 
 
 def _too_large(function: Callable[[float, float], float], a: float, b: float) -> bool:

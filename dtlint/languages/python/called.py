@@ -62,8 +62,19 @@ def argument_node(function: Scope, name: str, call: ast.AST) -> ast.expr | None:
     names = [argument.arg for argument in [*node.args.posonlyargs, *node.args.args]]
     if name not in names:
         return None
-    method = function.parent is not None and isinstance(function.parent.node, ast.ClassDef)
-    index = names.index(name) - int(method and isinstance(call.func, ast.Attribute))
+    index = names.index(name) - int(_is_bound(function, call))
     if not 0 <= index < len(call.args) or any(isinstance(item, ast.Starred) for item in call.args[: index + 1]):
         return None
     return call.args[index]
+
+
+def _is_bound(function: Scope, call: ast.Call) -> bool:
+    """Whether a call leaves out the first parameter of a function: of a method, and of a class that it builds."""
+    node = function.node
+    if function.parent is None or not isinstance(function.parent.node, ast.ClassDef):
+        return False
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return False
+    if any(_last_word(decorator) == "staticmethod" for decorator in node.decorator_list):
+        return False
+    return isinstance(call.func, ast.Attribute) or node.name == "__init__"

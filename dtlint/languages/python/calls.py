@@ -6,29 +6,19 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
-from dtlint.languages.python.bindings import dotted
-from dtlint.languages.python.constants import combined, evaluate
+from dtlint.languages.python.constants import merged
+from dtlint.languages.python.dicts import Passed, unpacked_dict
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.names import lookup, qualified
-from dtlint.languages.python.places import Place, guard_text, place_of, unknown
+from dtlint.languages.python.places import Place, place_of, unknown
 from dtlint.languages.python.program import Program
-from dtlint.languages.python.tree import Guard, Module
+from dtlint.languages.python.tree import Module
 from dtlint.record import NamedTuple
 from dtlint.source import Span
-from dtlint.value import Choice, Option, Setting, Unknown
-
-LEFT_OUT = "left out"
-"""Reason of the Unknown that stands for an argument that is not passed, in a choice where other branches pass it."""
+from dtlint.value import Setting
 
 MAX_CALLS = 300
 """Most calls of one function that are looked at; a training program has a handful."""
-
-
-class Passed(NamedTuple):
-    """One argument of a call, and the conditions under which it is passed (those around the call left off)."""
-
-    place: Place
-    guards: tuple[Guard, ...] = ()
 
 
 class Call(NamedTuple):
@@ -136,98 +126,6 @@ def _arguments(place: Place, node: ast.Call) -> tuple[tuple[Passed, ...], dict[s
     return positional, keywords, hidden
 
 
-def unpacked_dict(place: Place) -> dict[str, tuple[Passed, ...]] | None:
-    """The items of a dict that is written out, with `d["k"] = v` and `d.update(k=v)` applied; None if it is open."""
-    items: dict[str, tuple[Passed, ...]] = {}
-    for way in ways(place):
-        found = None if isinstance(way.end, Unknown) else _literal(way.end)
-        if found is None:
-            return None
-        for key, passed in found.items():
-            items[key] = (*items.get(key, ()), *passed)
-    if isinstance(place.node, ast.Name) and not _mutations(place, place.node.id, items):
-        return None
-    return items
-
-
-def _literal(place: Place) -> dict[str, tuple[Passed, ...]] | None:
-    node = place.node
-    if isinstance(node, ast.Call) and dotted(node.func) == "dict" and not node.args:
-        if any(keyword.arg is None for keyword in node.keywords):
-            return None
-        return {keyword.arg: (Passed(place.at(keyword.value)),) for keyword in node.keywords if keyword.arg}
-    if not isinstance(node, ast.Dict):
-        return None
-    items: dict[str, tuple[Passed, ...]] = {}
-    for key, value in zip(node.keys, node.values, strict=True):
-        if key is None:
-            inner = unpacked_dict(place._replace(node=value, depth=place.depth + 1)) if place.budget.spend() else None
-            if inner is None:
-                return None
-            items.update(inner)
-        elif isinstance(key, ast.Constant) and isinstance(key.value, str):
-            items[key.value] = (Passed(place.at(value)),)
-        else:
-            return None
-    return items
-
-
-def _mutations(place: Place, name: str, items: dict[str, tuple[Passed, ...]]) -> bool:
-    """Apply what the function does to a dict before the place; False if something unreadable is done to it."""
-    for site in place.scope.sites:
-        node = site.node
-        if getattr(node, "lineno", 0) > getattr(place.node, "lineno", 0):
-            continue
-        here = place._replace(guards=site.guards)
-        guards = tuple(guard for guard in site.guards if guard not in place.guards)
-        if isinstance(node, ast.Assign):
-            for target in node.targets:
-                if (
-                    isinstance(target, ast.Subscript)
-                    and dotted(target.value) == name
-                    and not _set_item(here, target, node.value, guards, items)
-                ):
-                    return False
-        elif isinstance(node, ast.Call) and dotted(node.func) == f"{name}.update":
-            if not _update(here, node, guards, items):
-                return False
-        elif isinstance(node, ast.Call) and dotted(node.func) in (f"{name}.pop", f"{name}.clear", f"{name}.setdefault"):
-            return False
-    return True
-
-
-def _set_item(
-    place: Place,
-    target: ast.Subscript,
-    value: ast.expr,
-    guards: tuple[Guard, ...],
-    items: dict[str, tuple[Passed, ...]],
-) -> bool:
-    if not isinstance(target.slice, ast.Constant) or not isinstance(target.slice.value, str):
-        return False
-    _put(items, target.slice.value, Passed(place.at(value), guards))
-    return True
-
-
-def _put(items: dict[str, tuple[Passed, ...]], key: str, passed: Passed) -> None:
-    items[key] = (*items.get(key, ()), passed) if passed.guards else (passed,)
-
-
-def _update(place: Place, node: ast.Call, guards: tuple[Guard, ...], items: dict[str, tuple[Passed, ...]]) -> bool:
-    for keyword in node.keywords:
-        if keyword.arg is None:
-            return False
-        _put(items, keyword.arg, Passed(place.at(keyword.value), guards))
-    for argument in node.args:
-        literal = _literal(place.at(argument))
-        if literal is None:
-            return False
-        for key, passed in literal.items():
-            for item in passed:
-                _put(items, key, item._replace(guards=(*item.guards, *guards)))
-    return True
-
-
 def passed(call: Call, name: str, position: int | None = None) -> tuple[Passed, ...]:
     """The expressions that a call passes for a parameter by name or position; () if it is left out."""
     if name in call.keywords:
@@ -242,19 +140,4 @@ def argument(call: Call, name: str, position: int | None = None) -> Setting | No
     found = passed(call, name, position)
     if not found:
         return unknown(call.place, f"it may be passed by {call.open}") if call.open else None
-    return merged(call, found)
-
-
-def merged(call: Call, found: tuple[Passed, ...]) -> Setting:
-    """The value of an argument that several statements may set, each under its conditions."""
-    options: list[Option] = []
-    for item in found:
-        condition = " and ".join(guard_text(item.place.module, guard) for guard in item.guards)
-        value = evaluate(item.place)
-        inner = value.options if isinstance(value, Choice) else (Option("", value),)
-        options.extend(
-            Option(" and ".join(part for part in (condition, option.guard) if part), option.value) for option in inner
-        )
-    if all(item.guards for item in found):
-        options.append(Option("otherwise", Unknown(LEFT_OUT)))
-    return combined(call.place, options)
+    return merged(call.place, found)

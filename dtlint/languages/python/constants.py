@@ -3,26 +3,39 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import product
+from math import prod
 
 from dtlint.languages.python.arithmetic import Known, calculated, compared, computed, written
 from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.dicts import Passed, changed_on_the_way, is_changed, is_grown, unpacked_dict
 from dtlint.languages.python.following import ways
+from dtlint.languages.python.instances import members
 from dtlint.languages.python.library import call_value, environment_value
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.objects import attribute_value, command_line_argument
-from dtlint.languages.python.places import Condition, Place, Way, unknown
+from dtlint.languages.python.places import Condition, Place, Way, guard_text, unknown
+from dtlint.languages.python.program import definition
 from dtlint.languages.python.tree import Guard
 from dtlint.value import Choice, Option, Plain, Setting, Unknown, Value
 
+LEFT_OUT = "left out"
+"""Reason of the Unknown that stands for an argument that is not passed, in a choice where other branches pass it."""
+
 _MAX_TEST_DEPTH = 12
 _MAX_OPTIONS = 8
+_MAX_COMBINATIONS = 64
 
 
 def evaluate(place: Place) -> Setting:
     """What the expression at `place` is worth. Something of a library is its dotted name (`torch.bfloat16`)."""
+    return _settled(place, live_ways(place))
+
+
+def _settled(place: Place, live: list[tuple[Way, str]]) -> Setting:
     found: list[Option] = []
-    for way, condition in live_ways(place):
+    for way, condition in live:
         value = _softened(way.end if isinstance(way.end, Unknown) else _end(way.end), way)
         found.extend(Option(joined(condition, option.guard), option.value) for option in options(value))
     return combined(place, found)
@@ -33,8 +46,12 @@ def live_ways(place: Place) -> list[tuple[Way, str]]:
 
     A way that is certain hides those before it.
     """
+    return _live(place, ways(place))
+
+
+def _live(place: Place, reached: Iterable[Way]) -> list[tuple[Way, str]]:
     found: list[tuple[Way, str]] = []
-    for way in ways(place):
+    for way in reached:
         verdicts = [(condition.text, holds(condition)) for condition in way.conditions]
         if any(verdict is False for _, verdict in verdicts):
             continue
@@ -123,7 +140,68 @@ def _end(place: Place) -> Setting:
         return _sequence(place, node)
     if isinstance(node, ast.Subscript):
         return _subscript(place, node)
-    return call_value(place, node, evaluate)
+    if isinstance(node, ast.JoinedStr):
+        return _formatted(place, node)
+    looked_up = _looked_up(place, node) if isinstance(node, ast.Call) else None
+    return looked_up or call_value(place, node, evaluate)
+
+
+def _formatted(place: Place, node: ast.JoinedStr) -> Setting:
+    """`f"{prefix}.dp"` of words and whole numbers."""
+    if any(isinstance(part, ast.FormattedValue) and (part.format_spec or part.conversion >= 0) for part in node.values):
+        return unknown(place, "a text that is made when the script runs")
+    parts = [part.value if isinstance(part, ast.FormattedValue) else part for part in node.values]
+    return over(place, [evaluate(place.inner(part)) for part in parts], lambda known: _text(place, known))
+
+
+def _text(place: Place, parts: list[Known]) -> Known:
+    known = [part for part in parts if isinstance(part, Value) and isinstance(part.value, str | int)]
+    if len(known) < len(parts):
+        return unknown(place, "a text that is made when the script runs")
+    return computed(place, "".join(str(part.value) for part in known), *known)
+
+
+def merged(place: Place, found: tuple[Passed, ...]) -> Setting:
+    """The value of an argument or item that several statements may set, each under its conditions."""
+    several: list[Option] = []
+    for item in found:
+        condition = joined(*(guard_text(item.place.module, guard) for guard in item.guards))
+        inner = options(evaluate(item.place))
+        several.extend(Option(joined(condition, option.guard), option.value) for option in inner)
+    if all(item.guards for item in found):
+        several.append(Option("otherwise", Unknown(LEFT_OUT)))
+    return combined(place, several)
+
+
+def _looked_up(place: Place, node: ast.Call) -> Setting | None:
+    """`options.get("key", default)` of a dict that is written out; None for any other call."""
+    if not isinstance(node.func, ast.Attribute) or node.func.attr not in ("get", "pop") or not 1 <= len(node.args) <= 2:
+        return None
+    key = evaluate(place.inner(node.args[0]))
+    if not isinstance(key, Value) or qualified(place.module, node.func, place.scope) == ("os.environ.get",):
+        return None
+    items = unpacked_dict(place.inner(node.func.value))
+    if items is None:
+        return _unless_set(place, evaluate(place.inner(node.args[1])), key) if len(node.args) > 1 else None
+    found = items.get(str(key.value), ())
+    if found and not all(item.guards for item in found):
+        return merged(place, found)
+    default = evaluate(place.inner(node.args[1])) if len(node.args) > 1 else written(place, None)
+    if not found:
+        return default
+    several = [
+        *options(merged(place, found))[:-1],
+        *(option._replace(guard="otherwise") for option in options(default)),
+    ]
+    return combined(place, several)
+
+
+def _unless_set(place: Place, default: Setting, key: Value) -> Setting:
+    """The default of a look-up in a configuration that the files do not tell: only assumed."""
+    if not isinstance(default, Value):
+        return default
+    note = f"the configuration may set {key.value}"
+    return default._replace(origin=default.origin._replace(kind="assumed", note=note))
 
 
 def _constant(place: Place, value: object) -> Known:
@@ -142,8 +220,24 @@ def _reference(place: Place, node: ast.AST) -> Setting:
     names = qualified(place.module, node, place.scope)
     if len(names) == 1 and _is_symbol(names[0]):
         return written(place, names[0])
-    field = attribute_value(place, node, evaluate)
+    if isinstance(node, ast.Attribute) and node.attr == "value" and (member := _enumerated(place, node.value)):
+        return member
+    held = members(place, node) if isinstance(node, ast.Attribute) and node.attr in place.program.arguments else []
+    field = _settled(place, _live(place, held)) if held else attribute_value(place, node, evaluate)
     return field or unknown(place, f"{name or place.module.text(node, 40)} is not given a value in the files read")
+
+
+def _enumerated(place: Place, node: ast.expr) -> Setting | None:
+    """The value of a member of an enumeration that the program defines (`Axis.DATA.value`)."""
+    names = qualified(place.module, node, place.scope)
+    owner_name, _, member = names[0].rpartition(".") if len(names) == 1 else ("", "", "")
+    owner = definition(place.program, place.module, owner_name) if owner_name else None
+    if owner is None or not isinstance(owner.scope.node, ast.ClassDef):
+        return None
+    given = [binding.node for binding in owner.scope.bindings.get(member, ())]
+    if len(given) != 1 or given[0] is None or not any(dotted(base).endswith("Enum") for base in owner.scope.node.bases):
+        return None
+    return evaluate(place._replace(module=owner.module, scope=owner.scope, node=given[0], guards=(), frames=()))
 
 
 def _is_symbol(name: str) -> bool:
@@ -154,23 +248,54 @@ def _is_symbol(name: str) -> bool:
     return len(parts) > 2 and parts[-1].isupper() and parts[-2][:1].isupper()
 
 
-def _binary(place: Place, node: ast.BinOp) -> Setting:
-    left, right = options(evaluate(place.inner(node.left))), options(evaluate(place.inner(node.right)))
-    if len(left) * len(right) > _MAX_OPTIONS:
-        return unknown(place, "it depends on several conditions")
-    found = [
-        Option(joined(a.guard, b.guard), calculated(place, node.op, a.value, b.value)) for a in left for b in right
-    ]
+def over(place: Place, values: Sequence[Setting], compute: Callable[[list[Known]], Setting]) -> Setting:
+    """What follows from values of which some are choices: computed for each combination that can occur."""
+    found: list[Option] = []
+    for combination in _combinations(values):
+        guard = joined(*dict.fromkeys(option.guard for option in combination))
+        inner = compute([option.value for option in combination])
+        found.extend(Option(joined(guard, option.guard), option.value) for option in options(inner))
+        if len(found) > _MAX_OPTIONS:
+            return unknown(place, "it depends on several conditions")
     return combined(place, found)
 
 
+def _combinations(values: Sequence[Setting]) -> Iterator[tuple[Option, ...]]:
+    """Options that can hold together: choices under the same conditions go hand in hand."""
+    choices = {tuple(option.guard for option in options(value)): None for value in values}
+    if prod(len(guards) for guards in choices) > _MAX_COMBINATIONS:
+        yield (Option("", Unknown("it depends on several conditions")),) * len(values)
+        return
+    for picked in product(*(range(len(guards)) for guards in choices)):
+        indices = dict(zip(choices, picked, strict=True))
+        combination = tuple(
+            options(value)[indices[tuple(option.guard for option in options(value))]] for value in values
+        )
+        if not _excluded({option.guard for option in combination}):
+            yield combination
+
+
+def _excluded(guards: set[str]) -> bool:
+    """Whether conditions contradict each other in so many words."""
+    parts = {part for guard in guards for part in (guard, *guard.split(" and "))}
+    return any(f"not ({part})" in parts for part in parts)
+
+
+def _binary(place: Place, node: ast.BinOp) -> Setting:
+    sides = [evaluate(place.inner(node.left)), evaluate(place.inner(node.right))]
+    return over(place, sides, lambda known: calculated(place, node.op, known[0], known[1]))
+
+
 def _unary(place: Place, node: ast.UnaryOp) -> Setting:
-    inner = evaluate(place.inner(node.operand))
-    if not isinstance(inner, Value):
-        return inner._replace(means="") if isinstance(inner, Unknown) else unknown(place, "it depends on a condition")
-    if isinstance(node.op, ast.Not):
+    return over(place, [evaluate(place.inner(node.operand))], lambda known: _negated(place, node.op, known[0]))
+
+
+def _negated(place: Place, operation: ast.unaryop, inner: Known) -> Known:
+    if isinstance(inner, Unknown):
+        return inner._replace(means="")
+    if isinstance(operation, ast.Not):
         return computed(place, not inner.value, inner)
-    if isinstance(node.op, ast.USub) and isinstance(inner.value, int | float):
+    if isinstance(operation, ast.USub) and isinstance(inner.value, int | float):
         return computed(place, -inner.value, inner)
     return unknown(place, "computed when the script runs")
 
@@ -178,37 +303,57 @@ def _unary(place: Place, node: ast.UnaryOp) -> Setting:
 def _boolean(place: Place, node: ast.BoolOp) -> Setting:
     """`a or b`, `a and b`: the first operand that decides it."""
     decisive = isinstance(node.op, ast.Or)
-    value: Setting = unknown(place, "computed when the script runs")
-    open_operand: Unknown | None = None
+    values: list[Setting] = []
     for operand in node.values:
         value = evaluate(place.inner(operand))
-        if not isinstance(value, Value):
-            open_operand = unknown(place, "it depends on a condition")
+        values.append(value)
+        if isinstance(value, Value) and bool(value.value) is decisive:
+            break
+    return over(place, values, lambda known: _decided(known, decisive))
+
+
+def _decided(values: list[Known], decisive: bool) -> Known:
+    """`unknown and False` is false, `unknown or True` is true; another value behind an unknown one is not certain.
+
+    A count of the cluster is not zero: `device_count() or 1` is the count.
+    """
+    open_operand: Unknown | None = None
+    for value in values:
+        if isinstance(value, Unknown) and value.means and open_operand is None:
+            if decisive:
+                return value
+        elif isinstance(value, Unknown):
+            open_operand = open_operand or value._replace(means="")
         elif bool(value.value) is decisive:
-            return value if open_operand is None else _decided(value, open_operand)
-    return open_operand or value
-
-
-def _decided(value: Value, open_operand: Unknown) -> Setting:
-    """`unknown and False` is false, `unknown or True` is true; another value behind an unknown one is not certain."""
-    return value if isinstance(value.value, bool) else open_operand
+            return value if open_operand is None or isinstance(value.value, bool) else open_operand
+    return open_operand or values[-1]
 
 
 def _compare(place: Place, node: ast.Compare) -> Setting:
-    left, right = evaluate(place.inner(node.left)), evaluate(place.inner(node.comparators[0]))
-    if len(node.ops) > 1 or not isinstance(left, Value) or not isinstance(right, Value):
+    if len(node.ops) > 1:
+        return unknown(place, "a comparison of several values")
+    sides = [evaluate(place.inner(node.left)), evaluate(place.inner(node.comparators[0]))]
+    return over(place, sides, lambda known: _compared(place, node.ops[0], known[0], known[1]))
+
+
+def _compared(place: Place, comparison: ast.cmpop, left: Known, right: Known) -> Known:
+    if isinstance(left, Unknown) or isinstance(right, Unknown):
         return unknown(place, "a comparison with something unknown")
-    return compared(place, node.ops[0], left, right)
+    return compared(place, comparison, left, right)
 
 
 def _sequence(place: Place, node: ast.Tuple | ast.List) -> Setting:
-    items: list[Plain] = []
-    for element in node.elts:
-        value = evaluate(place.inner(element))
-        if not isinstance(value, Value):
-            return unknown(place, "an item of it is not known")
-        items.append(value.value)
-    return written(place, tuple(items))
+    if isinstance(node, ast.List) and is_grown(place):
+        return unknown(place, "the list is changed on the way")
+    items = [evaluate(place.inner(element)) for element in node.elts]
+    return over(place, items, lambda known: _row(place, known))
+
+
+def _row(place: Place, items: list[Known]) -> Known:
+    values = [item for item in items if isinstance(item, Value)]
+    if len(values) < len(items):
+        return unknown(place, "an item of it is not known")
+    return computed(place, tuple(value.value for value in values), *values)
 
 
 def _subscript(place: Place, node: ast.Subscript) -> Setting:
@@ -221,12 +366,26 @@ def _subscript(place: Place, node: ast.Subscript) -> Setting:
         return combined(
             place, [Option(option.guard, _member(place, names[0], option.value)) for option in options(key)]
         )
+    holder = place.inner(node.value)
+    if isinstance(key, Value) and isinstance(key.value, str):
+        items = unpacked_dict(holder)
+        if items is not None and key.value in items:
+            return merged(place, items[key.value])
+        if items is None and is_changed(holder):
+            return unknown(place, f"{dotted(node.value)} is changed on the way")
     found = [
-        Option(joined(condition, option.guard), _item(place, way.end, option.value))
-        for way, condition in live_ways(place.inner(node.value))
+        Option(joined(condition, option.guard), _item(place, _as_written(holder, way.end), option.value))
+        for way, condition in live_ways(holder)
         for option in options(key)
     ]
     return combined(place, found)
+
+
+def _as_written(holder: Place, end: Place | Unknown) -> Place | Unknown:
+    """A dict or list as it is written, unless something is done to it on the way."""
+    if isinstance(end, Place) and changed_on_the_way(holder, end):
+        return unknown(holder, f"{dotted(holder.node)} is changed on the way")
+    return end
 
 
 def _names_member(enumeration: str, option: Option) -> bool:

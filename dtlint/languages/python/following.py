@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.called import argument_node
 from dtlint.languages.python.names import attribute_bindings, lookup, qualified
-from dtlint.languages.python.places import Condition, Frame, Place, Way, conditions_at, unknown
+from dtlint.languages.python.places import Condition, Frame, Place, Way, conditions_at, one_of_several, unknown
 from dtlint.languages.python.program import Definition, binding_module, callers, definition, locate
 from dtlint.languages.python.tree import Binding, Guard, Scope
 from dtlint.value import Step, Unknown
@@ -16,6 +16,8 @@ from dtlint.value import Step, Unknown
 MAX_WAYS = 16
 """Most expressions that one name is followed to."""
 _MAX_DEPTH = 24
+_MAX_TURNS = 8
+_COPIES = frozenset({"copy.deepcopy", "copy.copy"})
 
 
 def ways(place: Place) -> tuple[Way, ...]:
@@ -61,6 +63,25 @@ def _name_ways(place: Place, name: str) -> Iterator[Way]:
         conditions = conditions_at(place._replace(scope=holder), guards)
         for way in _binding_ways(place, holder, name, binding):
             yield way._replace(conditions=(*conditions, *way.conditions))
+
+
+def _global_ways(place: Place, name: str) -> Iterator[Way]:
+    """A variable of the module that functions set: what the module gives it first, or what one of them does."""
+    for scope in place.module.scopes:
+        own = scope.bindings.get(name, ())
+        if scope is not place.module.top and not any(_is_global(item) for item in own):
+            continue
+        for binding in own:
+            if _is_global(binding):
+                continue
+            setter = one_of_several(place, f"as {scope.name or 'the module'} sets it")
+            conditions = (setter, *conditions_at(place._replace(scope=scope), binding.guards))
+            for way in _binding_ways(place, scope, name, binding):
+                yield way._replace(conditions=(*conditions, *way.conditions))
+
+
+def _is_global(binding: Binding) -> bool:
+    return isinstance(binding.place, ast.Global | ast.Nonlocal)
 
 
 def _unbound_ways(place: Place) -> Iterator[Way]:
@@ -153,13 +174,46 @@ def _binding_ways(place: Place, holder: Scope, name: str, binding: Binding) -> I
         yield from _unpacked(inner, binding.path)
     elif binding.kind == "definition":
         yield Way((), place)
+    elif isinstance(binding.place, ast.Global):
+        yield from _global_ways(place, name)
+    elif binding.kind == "loop":
+        yield from _loop_ways(place, holder, name, binding)
+    elif isinstance(binding.node, ast.AugAssign):
+        yield from _ways(place._replace(scope=holder, guards=binding.guards).inner(_augmented(binding.node)))
     else:
-        yield Way(
-            (),
-            unknown(
-                place, f"{name} takes several values" if binding.kind == "loop" else f"{name} is changed on the way"
-            ),
-        )
+        yield Way((), unknown(place, f"{name} is changed on the way"))
+
+
+def _augmented(node: ast.AugAssign) -> ast.BinOp:
+    """`x //= 2` as what it assigns: `x // 2`."""
+    before: ast.expr = node.target
+    if isinstance(before, ast.Name):
+        before = ast.copy_location(ast.Name(before.id, ast.Load()), before)
+    return ast.copy_location(ast.BinOp(before, node.op, node.value), node)
+
+
+def _loop_ways(place: Place, holder: Scope, name: str, binding: Binding) -> Iterator[Way]:
+    """The variable of a loop over items that are written out is each of them in turn."""
+    items = _loop_items(place, holder, binding)
+    if not items:
+        yield Way((), unknown(place, f"{name} takes several values"))
+    for item in items:
+        turn = one_of_several(item, f"{name} = {item.module.text(item.node, 40)}")
+        for way in _unpacked(item, binding.path):
+            yield way._replace(conditions=(turn, *way.conditions))
+
+
+def _loop_items(place: Place, holder: Scope, binding: Binding) -> list[Place]:
+    if not isinstance(binding.node, ast.expr):
+        return []
+    loop = place._replace(scope=holder, node=binding.node, guards=binding.guards, depth=place.depth + 1)
+    ends = [way.end for way in _ways(loop)]
+    end = ends[0] if len(ends) == 1 else None
+    if not isinstance(end, Place) or not isinstance(end.node, ast.Tuple | ast.List | ast.Set):
+        return []
+    if len(end.node.elts) > _MAX_TURNS or any(isinstance(item, ast.Starred) for item in end.node.elts):
+        return []
+    return [end.inner(item) for item in end.node.elts]
 
 
 def _unpacked(place: Place, path: tuple[int, ...]) -> Iterator[Way]:
@@ -178,13 +232,11 @@ def _unpacked(place: Place, path: tuple[int, ...]) -> Iterator[Way]:
 
 def _parameter_ways(place: Place, holder: Scope, name: str, binding: Binding) -> Iterator[Way]:
     """A parameter is the argument of the call that was followed in; else those of all calls; else its default."""
-    frame = next((frame for frame in reversed(place.frames) if frame.scope is holder), None)
-    if frame is not None:
-        yield from _argument_ways(place, holder, name, binding, frame.call)
-        return
-    calls = list(_calls_of(place, holder))
+    calls = calls_of(place, holder)
     for call in calls:
-        yield from _argument_ways(place, holder, name, binding, call)
+        condition = (one_of_several(call, _called_at(call)),) if len(calls) > 1 else ()
+        for way in _argument_ways(place, holder, name, binding, call):
+            yield way._replace(conditions=(*condition, *way.conditions))
     if not calls and isinstance(binding.node, ast.expr):
         default = place._replace(scope=holder.parent or holder).inner(binding.node)
         yield from (way._replace(assumed="a caller may pass another value") for way in _ways(default))
@@ -192,13 +244,24 @@ def _parameter_ways(place: Place, holder: Scope, name: str, binding: Binding) ->
         yield Way((), unknown(place, f"{name} is an argument, and no call of the function was read"))
 
 
-def _calls_of(place: Place, function: Scope) -> Iterator[Place]:
+def _called_at(call: Place) -> str:
+    span = call.module.span(call.node)
+    return f"called at {span.source.path}:{span.line}"
+
+
+def calls_of(place: Place, function: Scope) -> list[Place]:
+    """The calls of a function: that through which it was entered, else all of the program."""
+    frame = next((frame for frame in reversed(place.frames) if frame.scope is function), None)
+    if frame is not None:
+        return [frame.call]
     if not place.budget.spend():
-        return
-    for module, site in callers(place.program, Definition(place.module, function)):
-        yield place._replace(
+        return []
+    return [
+        place._replace(
             module=module, scope=site.scope, node=site.node, guards=site.guards, frames=(), depth=place.depth + 1
         )
+        for module, site in callers(place.program, Definition(place.module, function))
+    ]
 
 
 def _argument_ways(place: Place, holder: Scope, name: str, binding: Binding, call: Place) -> Iterator[Way]:
@@ -246,10 +309,46 @@ def _attribute_ways(place: Place, node: ast.Attribute) -> Iterator[Way]:
         yield from _owned_ways(place, dotted(node), owned)
         return
     names = qualified(place.module, node, place.scope)
-    if len(names) == 1 and locate(place.program, place.module, names[0]) is not None:
+    if len(names) == 1 and _is_bound_at_top(place, names[0]):
         yield from _imported_ways(place, names[0])
         return
-    yield Way((), place)
+    assigned = _assigned(place, dotted(node))
+    if all(rest for _, _, rest in assigned):
+        yield from _member_ways(place, node)
+    for holder, binding, rest in assigned:
+        conditions = conditions_at(place._replace(scope=holder), rest)
+        for way in _binding_ways(place, holder, dotted(node), binding):
+            yield way._replace(conditions=(*conditions, *way.conditions))
+
+
+def _is_bound_at_top(place: Place, name: str) -> bool:
+    found = binding_module(place.program, place.module, name)
+    return found is not None and found[1] in found[0].top.bindings
+
+
+def bound(place: Place, binding: Binding) -> tuple[Way, ...]:
+    """What a binding of the scope of `place` stands for."""
+    return tuple(_binding_ways(place, place.scope, dotted(binding.place), binding))
+
+
+def _assigned(place: Place, name: str) -> list[tuple[Scope, Binding, tuple[Guard, ...]]]:
+    """What statements assign to an attribute of the same object (`args.n = 8`) before the place."""
+    holder, bindings = lookup(place.scope, name) if name else (None, [])
+    root = lookup(place.scope, name.partition(".")[0])[0]
+    if holder is None or holder not in (place.scope, root):
+        return []
+    return [(holder, binding, rest) for binding, rest in reaching(place, holder, bindings)]
+
+
+def _member_ways(place: Place, node: ast.Attribute) -> Iterator[Way]:
+    """What an object of a class of the program holds; an argument of the command line stands for itself."""
+    from dtlint.languages.python.instances import is_built_here, members
+
+    if place.depth > _MAX_DEPTH or not place.budget.spend():
+        yield Way((), place)
+        return
+    told_by_command = node.attr in place.program.arguments and not is_built_here(place.inner(node.value))
+    yield from (() if told_by_command else members(place, node)) or (Way((), place),)
 
 
 def _owned_ways(place: Place, name: str, owned: list[tuple[Scope, Binding]]) -> Iterator[Way]:
@@ -263,8 +362,11 @@ def _owned_ways(place: Place, name: str, owned: list[tuple[Scope, Binding]]) -> 
 def _call_ways(place: Place, node: ast.Call) -> Iterator[Way]:
     """A call of a function of the program is what it returns; any other call stands for itself."""
     names = qualified(place.module, node.func, place.scope)
+    if node.args and len(names) == 1 and names[0] in _COPIES:
+        yield from _ways(place.inner(node.args[0]))
+        return
     candidates = (definition(place.program, place.module, name) for name in names)
-    found = next((item for item in candidates if item is not None), None)
+    found = next((item for item in candidates if item is not None), None) or _method(place, node)
     if (
         found is None
         or not isinstance(found.scope.node, ast.FunctionDef)
@@ -272,16 +374,32 @@ def _call_ways(place: Place, node: ast.Call) -> Iterator[Way]:
     ):
         yield Way((), place)
         return
-    returns = [site for site in found.scope.sites if isinstance(site.node, ast.Return) and site.node.value is not None]
-    if not returns:
-        yield Way((), place)
-        return
-    frames = (*place.frames, Frame(found.scope, place))
-    for site in returns:
+    found_ways = list(returned(place, found))
+    yield from found_ways or (Way((), place),)
+
+
+def _method(place: Place, node: ast.Call) -> Definition | None:
+    """The method that a call on an object of a class of the program runs."""
+    from dtlint.languages.python.instances import method
+
+    if not isinstance(node.func, ast.Attribute) or place.depth > _MAX_DEPTH or not place.budget.spend():
+        return None
+    return method(place, node.func)
+
+
+def returned(place: Place, function: Definition) -> Iterator[Way]:
+    """What a function of the program returns to the call at `place`."""
+    frames = (*place.frames, Frame(function.scope, place))
+    earlier = False
+    for site in function.scope.sites:
         value = site.node.value if isinstance(site.node, ast.Return) else None
+        if value is None:
+            continue
         inner = place._replace(
-            module=found.module, scope=found.scope, guards=site.guards, frames=frames, depth=place.depth + 1
+            module=function.module, scope=function.scope, guards=site.guards, frames=frames, depth=place.depth + 1
         )
-        conditions = conditions_at(inner, site.guards)
-        for way in _ways(inner.at(value or site.node)):
+        last = (one_of_several(inner, "otherwise"),) if earlier and not site.guards else ()
+        conditions = (*last, *conditions_at(inner, site.guards))
+        earlier = True
+        for way in _ways(inner.at(value)):
             yield way._replace(conditions=(*conditions, *way.conditions))

@@ -43,7 +43,8 @@ def call_value(place: Place, node: ast.AST, evaluate: Evaluate) -> Setting:
     if name in ("os.environ.get", "os.getenv") and arguments:
         return environment_value(place, arguments[0], arguments[1] if len(arguments) > 1 else None)
     if name == "getattr" and len(arguments) >= 2:
-        return _attribute(place, node, arguments[1], evaluate)
+        found = _attribute(place, node, arguments[1], evaluate)
+        return _or_default(found, arguments[2]) if len(arguments) > 2 else found
     if name in ("max", "min") and len(arguments) > 1:
         return _extreme(place, name, arguments)
     if len(arguments) == 1:
@@ -73,6 +74,13 @@ def _attribute(place: Place, node: ast.Call, key: Setting, evaluate: Evaluate) -
         attribute = ast.Attribute(value=node.args[0], attr=key.value, ctx=ast.Load())
         return evaluate(place.inner(ast.copy_location(attribute, node)))
     return unknown(place, f"{place.module.text(node, 40)} is looked up when the script runs")
+
+
+def _or_default(found: Setting, default: Setting) -> Setting:
+    """`getattr(args, "size", 8)`: where the files do not tell the attribute, the default is assumed."""
+    if not isinstance(found, Unknown) or found.means or not isinstance(default, Value):
+        return found
+    return default._replace(origin=default.origin._replace(kind="assumed", note="the object may have another value"))
 
 
 def environment_value(place: Place, name: Setting, fallback: Setting | None) -> Setting:

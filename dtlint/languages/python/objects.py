@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.following import ways
-from dtlint.languages.python.names import lookup, qualified
+from dtlint.languages.python.instances import instances
+from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Place
 from dtlint.languages.python.program import definition
 from dtlint.value import Setting, Step, Unknown, Value
@@ -20,10 +21,10 @@ _ARGUMENT_NAMES = ("args", "opt", "opts", "cfg", "config", "hparams", "training_
 
 def command_line_argument(place: Place, node: ast.AST) -> Setting | None:
     """`args.lr`: what the launch passes for the script's argument, else the default that it declares."""
-    if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
+    if not isinstance(node, ast.Attribute):
         return None
     declared = place.program.arguments.get(node.attr)
-    if declared is None or not _holds_arguments(place, node.value):
+    if declared is None or not _holds_arguments(place, node):
         return None
     step = Step(place.module.span(node), declared.flags[0] if declared.flags else node.attr)
     given = place.program.given
@@ -45,13 +46,26 @@ def _chained(value: Setting, place: Place, step: Step) -> Setting:
     return value
 
 
-def _holds_arguments(place: Place, node: ast.Name) -> bool:
-    """Whether a name is the parsed command line: bound to a parse call, or passed in under a usual name."""
-    ends = [way.end for way in ways(place.at(node))]
+def _holds_arguments(place: Place, node: ast.Attribute) -> bool:
+    """Whether an attribute is one of the parsed command line: of what a parse call returns, or of what is passed in
+    under a usual name and is of no class that the program tells.
+    """
+    holder = place.inner(node.value)
+    ends = [way.end for way in ways(holder)]
     built = [end for end in ends if not isinstance(end, Unknown) and isinstance(end.node, ast.Call)]
     if built:
         return any(_last_word(end.node).startswith("parse") for end in built)
-    return node.id in _ARGUMENT_NAMES
+    return dotted(node.value).rpartition(".")[2] in _ARGUMENT_NAMES and not _is_of_other_class(holder, node.attr)
+
+
+def _is_of_other_class(holder: Place, attribute: str) -> bool:
+    """Whether an object's class is known and is not the one that declares the argument."""
+    declared = holder.program.arguments[attribute].place
+    owners = instances(holder)
+    spans = (owner.definition.module.span(owner.definition.scope.node) for owner in owners)
+    return bool(owners) and not any(
+        span.source is declared.source and span.start <= declared.start < span.end for span in spans
+    )
 
 
 def _last_word(node: ast.AST) -> str:
@@ -61,7 +75,7 @@ def _last_word(node: ast.AST) -> str:
 
 
 def attribute_value(place: Place, node: ast.AST, evaluate: Evaluate) -> Setting | None:
-    """`config.size` of a class of the program: the keyword of the call that builds it, else the class's default."""
+    """`config.size` of a class: its default, or the keyword of the call that builds the object."""
     if not isinstance(node, ast.Attribute):
         return None
     of_class = _class_default(place, place, node.value, node.attr, evaluate)
@@ -72,16 +86,7 @@ def attribute_value(place: Place, node: ast.AST, evaluate: Evaluate) -> Setting 
             for keyword in way.end.node.keywords:
                 if keyword.arg == node.attr:
                     return evaluate(way.end.inner(keyword.value))
-            return _class_default(place, way.end, way.end.node.func, node.attr, evaluate)
-    annotation = _annotation(place, node.value)
-    return _class_default(place, place, annotation, node.attr, evaluate) if annotation is not None else None
-
-
-def _annotation(place: Place, node: ast.AST) -> ast.expr | None:
-    """The annotation of a parameter, if the node is one."""
-    _, bindings = lookup(place.scope, node.id) if isinstance(node, ast.Name) else (None, [])
-    argument = bindings[0].place if len(bindings) == 1 else None
-    return argument.annotation if isinstance(argument, ast.arg) else None
+    return None
 
 
 def _class_default(

@@ -59,15 +59,18 @@ class Place(NamedTuple):
 
 
 class Condition(NamedTuple):
-    """A guard and a place in its scope, from which its test can be evaluated."""
+    """A guard and a place in its scope, from which its test can be evaluated; `said` words one that is no test of the
+    program (which of several calls, which turn of a loop).
+    """
 
     guard: Guard
     place: Place
+    said: str = ""
 
     @property
     def text(self) -> str:
         """The condition as people read it."""
-        return guard_text(self.place.module, self.guard)
+        return self.said or guard_text(self.place.module, self.guard)
 
 
 class Way(NamedTuple):
@@ -91,6 +94,11 @@ def unknown(place: Place, reason: str, means: str = "") -> Unknown:
 def conditions_at(place: Place, guards: tuple[Guard, ...]) -> tuple[Condition, ...]:
     """Guards as conditions that can be evaluated where they stand."""
     return tuple(Condition(guard, place._replace(depth=place.depth + 1)) for guard in guards)
+
+
+def one_of_several(place: Place, said: str) -> Condition:
+    """A condition that no test of the program decides, in words."""
+    return Condition(Guard(None, True), place, said)
 
 
 def guard_text(module: Module, guard: Guard) -> str:

@@ -18,6 +18,20 @@ MAX_CHARACTERS = 8_000_000
 _MAX_REEXPORTS = 5
 
 
+class Memo:
+    """What has been found out about one program: definitions by module and name, calls of functions, and, as far as
+    the values that a launch gives allow, reachable places.
+    """
+
+    __slots__ = ("callers", "definitions", "reaches")
+
+    def __init__(self, of_files: Memo | None = None) -> None:
+        """`of_files`: what the same files told before; what a launch gives is left behind."""
+        self.callers: dict[Scope, tuple[tuple[Module, Site], ...]] = {} if of_files is None else of_files.callers
+        self.definitions: dict[tuple[str, str], Definition | None] = {} if of_files is None else of_files.definitions
+        self.reaches: dict[tuple[object, ...], object] = {}
+
+
 class Program(NamedTuple):
     """The modules of a training program by dotted name; `entry` is the script that is launched.
 
@@ -28,9 +42,10 @@ class Program(NamedTuple):
 
     modules: Mapping[str, Module]
     entry: str
-    given: Mapping[str, Setting] | None = None
-    arguments: Mapping[str, Argument] = {}
-    open: bool = False
+    given: Mapping[str, Setting] | None
+    arguments: Mapping[str, Argument]
+    open: bool
+    memo: Memo
 
     @property
     def main(self) -> Module:
@@ -53,7 +68,7 @@ def link_modules(modules: Mapping[str, Module], entry: str = "", given: Mapping[
     for module in named.values():
         for name, argument in module.arguments.items():
             declared.setdefault(name, argument)
-    return Program(named, main, given, declared)
+    return Program(named, main, given, declared, False, Memo())
 
 
 def dotted_name(key: str) -> str:
@@ -99,11 +114,11 @@ def absolute(package: str, name: str) -> str:
 
 def definition(program: Program, module: Module, name: str) -> Definition | None:
     """The function or class that a qualified name, seen from `module`, means, if a file of the program defines it."""
-    found = locate(program, module, name)
-    if found is None:
-        return None
-    holder, rest = found
-    return _lookup(program, holder, rest, depth=0)
+    key = (module.name, name)
+    if key not in program.memo.definitions:
+        found = locate(program, module, name)
+        program.memo.definitions[key] = None if found is None else _lookup(program, *found, depth=0)
+    return program.memo.definitions[key]
 
 
 def locate(program: Program, module: Module, name: str) -> tuple[Module, str] | None:
@@ -173,12 +188,23 @@ def _binds(program: Program, module: Module, name: str) -> bool:
     return found is not None and (found[1] in found[0].top.bindings or bool(found[0].stars))
 
 
-def callers(program: Program, wanted: Definition) -> Iterator[tuple[Module, Site]]:
+def with_given(program: Program, given: Mapping[str, Setting], more: bool) -> Program:
+    """The program as a launch starts it that passes these values, and maybe `more`."""
+    return program._replace(given=given, open=more, memo=Memo(program.memo))
+
+
+def callers(program: Program, wanted: Definition) -> tuple[tuple[Module, Site], ...]:
     """Every call of a function in the program, with the module that it stands in; a class's construction calls its
     `__init__`.
 
     A method called on an object of unknown class counts if no other class of the program has a method of that name.
     """
+    if wanted.scope not in program.memo.callers:
+        program.memo.callers[wanted.scope] = tuple(_callers(program, wanted))
+    return program.memo.callers[wanted.scope]
+
+
+def _callers(program: Program, wanted: Definition) -> Iterator[tuple[Module, Site]]:
     last = wanted.scope.name.rpartition(".")[2]
     owner = wanted.scope.parent
     if owner is not None and isinstance(owner.node, ast.ClassDef):

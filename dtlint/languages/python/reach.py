@@ -33,6 +33,16 @@ def reach(place: Place, level: int = 0) -> Reach:
 
     A function of the entry script that nothing in sight calls counts as called; one of another file may be left unused.
     """
+    if place.frames:
+        return _reach(place, level)
+    key = (place.node, place.scope, place.guards, level)
+    if key not in place.program.memo.reaches:
+        place.program.memo.reaches[key] = _reach(place, level)
+    found = place.program.memo.reaches[key]
+    return found if isinstance(found, Reach) else Reach(None)
+
+
+def _reach(place: Place, level: int) -> Reach:
     own = _own(place)
     function = enclosing_function(place.scope)
     if own.verdict is False or function is None or level >= _MAX_LEVELS:

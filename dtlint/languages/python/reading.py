@@ -184,6 +184,19 @@ def _block(body: Iterable[ast.AST], task: _Task) -> list[_Task]:
         if isinstance(node, _LEAVES):
             continue
         children.append(_Task(node, scope, guards, loops))
-        if isinstance(node, ast.If) and not node.orelse and node.body and isinstance(node.body[-1], _EXITS):
+        if isinstance(node, ast.If) and not node.orelse and _leaves(node.body):
             guards = (*guards, Guard(node.test, False))
     return children
+
+
+def _leaves(body: list[ast.stmt]) -> bool:
+    """Whether a block ends by leaving what is around it, in each branch of an `if` at its end too."""
+    waiting = [body]
+    while waiting:
+        block = waiting.pop()
+        last = block[-1] if block else None
+        if isinstance(last, ast.If) and last.orelse:
+            waiting.extend((last.body, last.orelse))
+        elif not isinstance(last, _EXITS):
+            return False
+    return True

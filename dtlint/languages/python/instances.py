@@ -1,0 +1,225 @@
+"""Objects of the program's classes: of which class an expression is, and what its attributes and methods are."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from dtlint.languages.python.bindings import dotted, receiver
+from dtlint.languages.python.following import bound, returned, ways
+from dtlint.languages.python.names import attribute_bindings, lookup, qualified
+from dtlint.languages.python.places import Frame, Place, Way, conditions_at
+from dtlint.languages.python.program import Definition, definition
+from dtlint.languages.python.tree import Binding, Scope
+from dtlint.record import NamedTuple
+from dtlint.value import Step
+
+_MAX_BASES = 4
+_FIELDS = ("field", "Field")
+
+
+class Instance(NamedTuple):
+    """An object of a class of the program; `built` is the call that makes it, None where only its class is known."""
+
+    definition: Definition
+    built: Place | None = None
+
+
+def instances(place: Place) -> list[Instance]:
+    """The objects that an expression can be; [] where one of them is of no class of the program."""
+    owner = _receiver_class(place)
+    if owner is not None:
+        return [Instance(owner)]
+    found = [_built(way.end) if isinstance(way.end, Place) else None for way in ways(place)]
+    known = [item for item in found if item is not None]
+    if len(known) == len(found):
+        return known
+    annotated = annotated_class(place)
+    return [Instance(annotated)] if annotated is not None else []
+
+
+def is_built_here(place: Place) -> bool:
+    """Whether an expression is an object that the program builds itself, and not what a command fills."""
+    owners = instances(place)
+    return bool(owners) and all(owner.built is not None for owner in owners)
+
+
+def _receiver_class(place: Place) -> Definition | None:
+    """The class of `self`."""
+    holder = lookup(place.scope, place.node.id)[0] if isinstance(place.node, ast.Name) else None
+    if holder is None or holder.parent is None or receiver(holder) != getattr(place.node, "id", ""):
+        return None
+    return Definition(place.module, holder.parent)
+
+
+def _built(place: Place) -> Instance | None:
+    node = place.node
+    found = _class_named(place, node.func) if isinstance(node, ast.Call) else None
+    return Instance(found, place) if found is not None else None
+
+
+def _class_named(place: Place, node: ast.AST) -> Definition | None:
+    """The class of the program that a name means, also inside `Optional[...]`, `... | None` and quotes."""
+    if isinstance(node, ast.Subscript) and dotted(node.value).rpartition(".")[2] in ("Optional", "Annotated"):
+        first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) else node.slice
+        return _class_named(place, first)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        return _class_named(place, node.left) or _class_named(place, node.right)
+    if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier():
+        node = ast.copy_location(ast.Name(node.value, ast.Load()), node)
+    names = qualified(place.module, node, place.scope)
+    found = definition(place.program, place.module, names[0]) if len(names) == 1 else None
+    return found if found is not None and isinstance(found.scope.node, ast.ClassDef) else None
+
+
+def annotated_class(place: Place) -> Definition | None:
+    """The class that an annotation gives to a parameter, a variable, or an attribute."""
+    node = place.node
+    if place.depth > _MAX_BASES * _MAX_BASES or not place.budget.spend():
+        return None
+    if isinstance(node, ast.Name):
+        holder, bindings = lookup(place.scope, node.id)
+        return _annotated(place, holder, bindings) if holder is not None else None
+    if not isinstance(node, ast.Attribute):
+        return None
+    for scope, binding in attribute_bindings(place.module, place.scope, dotted(node)):
+        found = _annotated(place, scope, [binding])
+        if found is not None:
+            return found
+    owners = instances(place.inner(node.value))
+    declared = (_declared_class(place, owner.definition, node.attr) for owner in owners)
+    return next((found for found in declared if found is not None), None)
+
+
+def _annotated(place: Place, holder: Scope, bindings: list[Binding]) -> Definition | None:
+    """The class of what is bound by its annotation, or by that of the parameter that it is bound to."""
+    if len(bindings) != 1:
+        return None
+    binding = bindings[0]
+    inside = place._replace(scope=holder, depth=place.depth + 1)
+    if isinstance(binding.place, ast.arg):
+        outer = inside._replace(scope=holder.parent or holder)
+        return _class_named(outer, binding.place.annotation) if binding.place.annotation is not None else None
+    if binding.kind == "value" and isinstance(binding.node, ast.Name | ast.Attribute) and not binding.path:
+        return annotated_class(inside.at(binding.node))
+    return None
+
+
+def _declared_class(place: Place, owner: Definition, attribute: str) -> Definition | None:
+    """The class of an attribute by the annotation in the class's body (`parallelism: Parallelism = ...`)."""
+    for found in _with_bases(place, owner):
+        node = found.scope.node
+        for item in node.body if isinstance(node, ast.ClassDef) else []:
+            if isinstance(item, ast.AnnAssign) and dotted(item.target) == attribute:
+                return _class_named(place._replace(module=found.module, scope=found.scope), item.annotation)
+    return None
+
+
+def _with_bases(place: Place, owner: Definition) -> Iterator[Definition]:
+    """A class and those that it inherits from, nearest first."""
+    waiting, seen = [owner], 0
+    while waiting and seen < _MAX_BASES:
+        found, seen = waiting.pop(0), seen + 1
+        yield found
+        node = found.scope.node
+        inside = place._replace(module=found.module, scope=found.scope.parent or found.scope)
+        bases = [_class_named(inside, base) for base in node.bases] if isinstance(node, ast.ClassDef) else []
+        waiting.extend(base for base in bases if base is not None)
+
+
+def method(place: Place, node: ast.Attribute) -> Definition | None:
+    """The method of this name of the one class that an object is of."""
+    owners = instances(place.inner(node.value))
+    if len({id(owner.definition.scope) for owner in owners}) != 1:
+        return None
+    for found in _with_bases(place, owners[0].definition):
+        inner = found.module.definitions.get(f"{found.scope.name}.{node.attr}")
+        if inner is not None:
+            return Definition(found.module, inner)
+    return None
+
+
+def members(place: Place, node: ast.Attribute) -> list[Way]:
+    """The expressions that an attribute of an object can stand for; [] if its class is not known or says nothing."""
+    return list(_of_class(place, instances(place.inner(node.value)), node.attr))
+
+
+def _of_class(place: Place, owners: list[Instance], attribute: str) -> Iterator[Way]:
+    for owner in owners:
+        passed = _passed(owner, attribute)
+        if passed is not None:
+            yield from ways(passed)
+            continue
+        sources = (list(_held(place, owner, found, attribute)) for found in _with_bases(place, owner.definition))
+        yield from next((held for held in sources if held), [])
+
+
+def _passed(owner: Instance, attribute: str) -> Place | None:
+    """What the call that builds an object passes for a field of its class's body."""
+    if owner.built is None or attribute not in owner.definition.scope.bindings | _fields(owner.definition):
+        return None
+    node = owner.built.node
+    keywords = node.keywords if isinstance(node, ast.Call) else []
+    return next((owner.built.inner(keyword.value) for keyword in keywords if keyword.arg == attribute), None)
+
+
+def _fields(owner: Definition) -> dict[str, list[Binding]]:
+    """The fields that a class's body annotates, without a default too."""
+    node = owner.scope.node
+    body = node.body if isinstance(node, ast.ClassDef) else []
+    return {dotted(item.target): [] for item in body if isinstance(item, ast.AnnAssign)}
+
+
+def _held(place: Place, owner: Instance, found: Definition, attribute: str) -> Iterator[Way]:
+    """What a class itself gives to an attribute: its methods, a property, or a default in its body."""
+    step = Step(place.module.span(place.node), attribute)
+    inner = place._replace(
+        module=found.module, scope=found.scope, guards=(), frames=(), chain=(*place.chain, step), depth=place.depth + 1
+    )
+    assigned = found.scope.bindings.get(f"self.{attribute}", [])
+    if assigned:
+        yield from _assigned(inner, owner, assigned)
+        return
+    property_ = found.module.definitions.get(f"{found.scope.name}.{attribute}")
+    if property_ is not None:
+        yield from returned(place, Definition(found.module, property_)) if _is_property(property_) else ()
+        return
+    bindings = found.scope.bindings.get(attribute, [])
+    if len(bindings) == 1 and isinstance(bindings[0].node, ast.expr):
+        note = f"the default of {found.scope.name}.{attribute}"
+        for way in ways(inner.at(_default(bindings[0].node))):
+            yield way._replace(assumed=way.assumed or note)
+
+
+def _is_property(scope: Scope) -> bool:
+    node = scope.node
+    decorators = node.decorator_list if isinstance(node, ast.FunctionDef) else []
+    return any(dotted(item).rpartition(".")[2] in ("property", "cached_property") for item in decorators)
+
+
+def _assigned(inner: Place, owner: Instance, bindings: list[Binding]) -> Iterator[Way]:
+    last = max((index for index, binding in enumerate(bindings) if not binding.guards), default=0)
+    for binding in bindings[last:]:
+        method_ = binding.method or inner.scope
+        frames = (Frame(method_, owner.built),) if owner.built is not None and _is_init(method_) else ()
+        at = inner._replace(scope=method_, node=binding.place, guards=binding.guards, frames=frames)
+        conditions = conditions_at(at, binding.guards)
+        for way in bound(at, binding):
+            yield way._replace(conditions=(*conditions, *way.conditions))
+
+
+def _is_init(scope: Scope) -> bool:
+    return scope.name.rpartition(".")[2] == "__init__"
+
+
+def _default(node: ast.expr) -> ast.expr:
+    """A field's default; `field(default_factory=C)` is `C()`."""
+    if not isinstance(node, ast.Call) or dotted(node.func).rpartition(".")[2] not in _FIELDS:
+        return node
+    words = {keyword.arg: keyword.value for keyword in node.keywords}
+    if "default" in words:
+        return words["default"]
+    factory = words.get("default_factory")
+    if isinstance(factory, ast.Lambda):
+        return factory.body
+    return ast.copy_location(ast.Call(factory, [], []), node) if factory is not None else node
