@@ -200,6 +200,18 @@ def test_a_last_return_hides_none_before_it() -> None:
     assert plain(worth(loop)) == {"x": 8, "otherwise": 1}
 
 
+def test_what_an_assumed_key_picks_is_assumed() -> None:
+    for text in ("{1: 'a', 4: 'b'}[args.micro_batch]", "['a', 'c', 'c', 'c', 'b'][args.micro_batch]"):
+        found = worth(ARGPARSE + f"show({text})")
+        assert isinstance(found, Value)
+        assert (found.value, found.origin.kind) == ("b", "assumed")
+    words = ARGPARSE + "parser.add_argument('--kind', default='float16')\nimport torch\n"
+    for text in ("getattr(torch, args.kind)", "{'float16': torch.float16}[args.kind]"):
+        found = worth(words + f"show({text})")
+        assert isinstance(found, Value)
+        assert (found.value, found.origin.kind) == ("torch.float16", "assumed")
+
+
 def test_a_count_of_the_cluster_is_not_zero() -> None:
     assert plain(worth("import torch\nshow(torch.cuda.device_count() or 1)")) == "?cluster.gpus_per_node"
 

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable, Mapping
 
 from dtlint.languages.python.places import Place, unknown
-from dtlint.value import Origin, Plain, Unknown, Value
+from dtlint.value import Choice, Origin, Plain, Setting, Unknown, Value
 
 Known = Value | Unknown
 
@@ -43,6 +43,20 @@ def computed(place: Place, value: Plain, *parts: Value) -> Value:
     if soft is not None:
         return Value(value, Origin("assumed", span, place.chain, soft.note, soft.how))
     return Value(value, Origin("written", span, place.chain))
+
+
+def as_sure_as(value: Setting, key: Value) -> Setting:
+    """What a key picks, no surer than the key: an item looked up by a default is assumed as the default is."""
+    if isinstance(value, Choice):
+        return Choice(tuple(option._replace(value=_no_surer(option.value, key)) for option in value.options))
+    return _no_surer(value, key)
+
+
+def _no_surer(value: Known, key: Value) -> Known:
+    if not isinstance(value, Value) or key.origin.kind != "assumed" or value.origin.kind == "assumed":
+        return value
+    told = key.origin
+    return value._replace(origin=value.origin._replace(kind="assumed", note=told.note, how=told.how))
 
 
 def calculated(place: Place, operation: ast.operator, left: Known, right: Known) -> Known:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
 from math import prod
 
-from dtlint.languages.python.arithmetic import Known, calculated, compared, computed, written
+from dtlint.languages.python.arithmetic import Known, as_sure_as, calculated, compared, computed, written
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.dicts import Passed, changed_on_the_way, is_changed, is_grown, unpacked_dict
 from dtlint.languages.python.following import ways
@@ -370,7 +370,7 @@ def _subscript(place: Place, node: ast.Subscript) -> Setting:
     if isinstance(key, Value) and isinstance(key.value, str):
         items = unpacked_dict(holder)
         if items is not None and key.value in items:
-            return merged(place, items[key.value])
+            return as_sure_as(merged(place, items[key.value]), key)
         if items is None and is_changed(holder):
             return unknown(place, f"{dotted(node.value)} is changed on the way")
     found = [
@@ -407,7 +407,8 @@ def _item(place: Place, holder: Place | Unknown, key: Known) -> Known:
     for name, item in _items(holder):
         if _same(name, key.value):
             value = evaluate(holder.inner(item))
-            return unknown(place, "it depends on a condition") if isinstance(value, Choice) else value
+            sure = as_sure_as(value, key)
+            return unknown(place, "it depends on a condition") if isinstance(sure, Choice) else sure
     return unknown(place, f"no item {key.value!r} is written out")
 
 

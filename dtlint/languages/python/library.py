@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping
 
-from dtlint.languages.python.arithmetic import computed
+from dtlint.languages.python.arithmetic import as_sure_as, computed
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.objects import Evaluate
 from dtlint.languages.python.places import Place, unknown
@@ -72,7 +72,7 @@ def _attribute(place: Place, node: ast.Call, key: Setting, evaluate: Evaluate) -
     """`getattr(torch, "bfloat16")` is `torch.bfloat16`."""
     if isinstance(key, Value) and isinstance(key.value, str) and key.value.isidentifier():
         attribute = ast.Attribute(value=node.args[0], attr=key.value, ctx=ast.Load())
-        return evaluate(place.inner(ast.copy_location(attribute, node)))
+        return as_sure_as(evaluate(place.inner(ast.copy_location(attribute, node))), key)
     return unknown(place, f"{place.module.text(node, 40)} is looked up when the script runs")
 
 
