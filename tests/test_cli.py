@@ -440,3 +440,17 @@ def test_nobody_is_told_where_there_is_no_terminal(capsys: pytest.CaptureFixture
     with waiting.waiting("dtlint: reading ."):
         pass
     assert capsys.readouterr().err == ""
+
+
+def test_the_same_files_give_the_same_report(folder: Path) -> None:
+    write(
+        folder, launch__sh="export NCCL_DEBUG=INFO MASTER_ADDR=a WORLD=b NCCL_IB_DISABLE=1 OMP_NUM_THREADS=1\n" + LAUNCH
+    )
+    seeds = [
+        subprocess.run(
+            [Path(sys.executable).with_name("dtlint"), "check", "launch.sh", "--format", "json"],
+            env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=False,
+        ).stdout
+        for seed in ("1", "2", "3")
+    ]  # fmt: skip
+    assert len(set(seeds)) == 1

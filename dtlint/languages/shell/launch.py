@@ -47,7 +47,7 @@ def _environment(call: Call) -> dict[str, Word]:
     """What the script exports, and what stands before the command."""
     shell = call.shell
     environment: dict[str, Word] = {}
-    for name in shell.exported:
+    for name in sorted(shell.exported):
         value = shell.variables.get(name)
         if value is not None and not isinstance(value, Array):
             environment[name] = Word(value, value[0].span if value else call.place)
