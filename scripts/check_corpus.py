@@ -272,11 +272,68 @@ def _accelerate_degrees(section: Tree) -> Expected:
     return _named(section, {f"parallelism_config_{short}_size": setting for short, setting in names.items()})
 
 
+# torchtitan's config (v0.2.2 torchtitan/config/job_config.py and distributed/parallel_dims.py)
+
+
+def load_toml(text: str) -> Tree:
+    """TOML as the standard reader reads it."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    return tomllib.loads(text)
+
+
+def torchtitan_says(config: Tree) -> Expected | None:
+    """The settings of the plan that torchtitan takes from a config."""
+    training, parallel = config.get("training", {}), config.get("parallelism", {})
+    pipelined = parallel.get("pipeline_parallel_degree", 1) > 1
+    local, replicas = training.get("local_batch_size", 8), parallel.get("data_parallel_replicate_degree", 1)
+    shards = parallel.get("data_parallel_shard_degree", -1)
+    return {
+        "framework": "torchtitan",
+        "parallel.tensor": parallel.get("tensor_parallel_degree", 1),
+        "parallel.pipeline": parallel.get("pipeline_parallel_degree", 1),
+        "parallel.context": parallel.get("context_parallel_degree", 1),
+        "parallel.expert": parallel.get("expert_parallel_degree", 1),
+        "batch.micro": parallel.get("pipeline_parallel_microbatch_size", 1) if pipelined else local,
+        "data.sequence_length": training.get("seq_len", 2048),
+        "run.steps": training.get("steps", 10000),
+        "optimizer.clip": training.get("max_norm", 1.0),
+        "optimizer.name": config.get("optimizer", {}).get("name", "AdamW"),
+        "checkpointing.activations": config.get("activation_checkpoint", {}).get("mode", "selective"),
+        "precision.compute": _torchtitan_format(config),
+        "precision.master": _SIXTEEN_BITS.get(training.get("dtype", "float32"), "fp32"),
+        "sharding.stage": 0 if shards == 1 and parallel.get("context_parallel_degree", 1) == 1 else 3,
+        **({"parallel.data": shards * replicas} if shards > 0 else {}),
+        **({"sharding.instances": replicas} if replicas > 1 and shards != 1 else {}),
+        **({"batch.global": training["global_batch_size"]} if training.get("global_batch_size", -1) > 0 else {}),
+        **({"batch.accumulation": local} if pipelined and "global_batch_size" not in training else {}),
+        "overlap.tensor": parallel.get("enable_async_tensor_parallel") is True and _is_compiled(config),
+    }
+
+
+_SIXTEEN_BITS = {"bfloat16": "bf16", "float16": "fp16"}
+
+
+def _torchtitan_format(config: Tree) -> str:
+    converters = config.get("model", {}).get("converters", [])
+    if any("float8" in name and "grouped" not in name for name in converters):
+        recipe = config.get("quantize", {}).get("linear", {}).get("float8", {}).get("recipe_name") or ""
+        return "fp8-rowwise" if recipe.startswith("rowwise") else "fp8"
+    return "mxfp8" if "mx" in converters or "quantize.linear.mx" in converters else "bf16"
+
+
+def _is_compiled(config: Tree) -> bool:
+    return config.get("compile", {}).get("enable") is True
+
+
 # Comparing
 
 KINDS: Mapping[str, Kind] = {
     "deepspeed-json": Kind(load_json, deepspeed_says),
     "accelerate-yaml": Kind(load_yaml, accelerate_says),
+    "torchtitan-toml": Kind(load_toml, torchtitan_says),
 }
 
 

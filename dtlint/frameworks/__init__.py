@@ -27,8 +27,8 @@ class Claim(NamedTuple):
 
 
 class NamedFile(NamedTuple):
-    """A file that a launch or config names: its role ("deepspeed", "accelerate", "script", "arguments", "hostfile")
-    and its path as written.
+    """A file that a launch or config names: its role ("deepspeed", "accelerate", "script", "arguments", "hostfile",
+    "torchtitan") and its path as written.
     """
 
     role: str

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING
 
 from dtlint.languages.json_tree import Document, Entry, Kind, Node
 from dtlint.languages.placeholders import is_placeholder
@@ -15,7 +14,7 @@ from dtlint.languages.traced import UNKNOWN_CHARACTER
 from dtlint.source import Problem, Source, Span
 from dtlint.value import Plain
 
-if TYPE_CHECKING or sys.version_info >= (3, 11):
+if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib

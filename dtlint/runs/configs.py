@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
+from importlib import import_module
 
-from dtlint.frameworks import Reading
+from dtlint.frameworks import NamedFile, Reading
 from dtlint.languages.json_tree import Document
+from dtlint.languages.traced import Word
 from dtlint.record import NamedTuple
 from dtlint.runs.model import FileProblem
 from dtlint.source import Source
@@ -30,19 +33,32 @@ class Config(NamedTuple):
         return bool(self.reading.claims or self.reading.collections)
 
 
-def read_config(source: Source, role: str = "") -> Config:
-    """A config as the reader of `role` ("deepspeed", "accelerate", "arguments") reads it; without a role the file
-    itself decides.
+def read_config(source: Source, role: str = "", program: Sequence[Word] = ()) -> Config:
+    """A config as the reader of `role` ("deepspeed", "accelerate", "arguments", "torchtitan") reads it; without a role
+    the file itself decides. `program` is the command line that names it, of readers that let it override the file.
 
     A template trains nothing before it is filled in. A YAML file that no reader knows has no problems either: it
     belongs to another program.
     """
     document = _document(source)
-    reading = _reading(document, role)
+    reading = _reading(document, role, program)
     if any(problem.loader == "template" for problem in document.problems):
         reading = reading._replace(role="other")
-    ours = role or document.root is None or reading.claims or reading.collections or not _is_yaml(source)
+    foreign = _is_yaml(source) or _is_toml(source)
+    ours = role or document.root is None or reading.claims or reading.collections or not foreign
     return Config(source, reading, _problems(document) if ours and _is_meant(document, role) else ())
+
+
+def without_config(named: NamedFile, program: Sequence[Word]) -> Reading:
+    """What the command line of a program says whose config could not be read."""
+    return _overridden(named.role)(None, program)._replace(unread=f"{named.path.shown} was not found")
+
+
+def _overridden(role: str) -> Callable[[Document | None, Sequence[Word]], Reading]:
+    """The reader of a kind of config that its program's command line overrides."""
+    reader: Callable[[Document | None, Sequence[Word]], Reading]
+    reader = import_module(f"dtlint.frameworks.{role}").read_config
+    return reader
 
 
 def read_model_config(source: Source) -> Config:
@@ -56,6 +72,10 @@ def read_model_config(source: Source) -> Config:
 
 
 def _document(source: Source) -> Document:
+    if _is_toml(source):
+        from dtlint.languages.toml import read_toml
+
+        return read_toml(source)
     if _is_yaml(source):
         from dtlint.languages.yaml import read_yaml
 
@@ -65,7 +85,13 @@ def _document(source: Source) -> Document:
     return read_json(source)
 
 
+def _is_toml(source: Source) -> bool:
+    return source.path.lower().endswith(".toml")
+
+
 def _is_yaml(source: Source) -> bool:
+    if _is_toml(source):
+        return False
     if source.path.lower().endswith(YAML_SUFFIXES):
         return JSON_OBJECT.match(source.text) is None
     return not source.path.lower().endswith(".json") and not source.text.lstrip().startswith(("{", "["))
@@ -73,15 +99,21 @@ def _is_yaml(source: Source) -> bool:
 
 def _is_meant(document: Document, role: str) -> bool:
     """Whether a broken file is one of ours: a template of another program is not."""
-    return bool(role) or document.root is not None or not _is_yaml(document.source) or _marked(document.source.text)
+    foreign = _is_yaml(document.source) or _is_toml(document.source)
+    return bool(role) or document.root is not None or not foreign or _marked(document.source.text)
 
 
 def _marked(text: str) -> bool:
-    return "distributed_type:" in text or "per_device_train_batch_size:" in text
+    return any(word in text for word in ("distributed_type:", "per_device_train_batch_size:", "_parallel_degree"))
 
 
-def _reading(document: Document, role: str) -> Reading:
+def _reading(document: Document, role: str, program: Sequence[Word]) -> Reading:
     """What a file says in its role, "" for what its keys tell. The likeliest reader is asked, and loaded, first."""
+    if role == "torchtitan" or _is_toml(document.source):
+        from dtlint.frameworks import torchtitan
+
+        known = bool(role) or torchtitan.looks_like_config(document)
+        return torchtitan.read_config(document, program) if known else Reading("program")
     if role not in ("accelerate", "arguments"):
         from dtlint.frameworks import deepspeed
 

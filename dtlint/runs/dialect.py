@@ -18,6 +18,7 @@ MODULES = {
     "torchrun": "torchrun",
     "sbatch": "slurm",
     "srun": "slurm",
+    "torchtitan-toml": "torchtitan",
     "fsdp-python": "fsdp",
     "ddp-python": "ddp",
     "accelerate-flags": "accelerate_launcher",
@@ -27,8 +28,9 @@ MODULES = {
     "transformers-fsdp": "transformers_fsdp",
     "transformers-python": "transformers_python",
 }
-"""Which framework module spells the settings of a layer (`spell`), knows where they go (`home`, if it can tell) and how
-to write them there (`edits`, if the form of the text alone does not tell).
+"""Which framework module spells the settings of a layer (`spell`, or `spell_in` where the words depend on what else a
+text says), knows where they go (`home`, if it can tell) and how to write them there (`edits`, if the form of the text
+alone does not tell).
 """
 
 
@@ -121,6 +123,10 @@ def _samples(setting: str) -> tuple[Plain, ...]:
 def _spelled(reading: Reading, setting: str, value: Plain, framework: str) -> str | None:
     if reading.layer not in MODULES:
         return None
+    within = getattr(_module(reading), "spell_in", None)
+    if within is not None:
+        said: str | None = within(reading, setting, value)
+        return said
     more = (framework,) if reading.layer in _SPEAK_FOR and framework else ()
     found: str | None = _module(reading).spell(setting, value, *more)
     return found

@@ -9,7 +9,7 @@ from dtlint.frameworks import NamedFile, Reading
 from dtlint.languages.traced import Word, World, literal_word, path_from_folder
 from dtlint.record import NamedTuple
 from dtlint.runs.beside import accelerate_launch
-from dtlint.runs.configs import Config, read_config, read_model_config
+from dtlint.runs.configs import Config, read_config, read_model_config, without_config
 from dtlint.runs.inline import inline_config
 from dtlint.runs.launches import Found
 from dtlint.runs.model import FileProblem, file_problem
@@ -79,6 +79,8 @@ class Follower:
             return [_hidden(named, candidate)] if source is None else [(source, _fsdp_config(source))]
         if named.role == "arguments":
             return self._arguments_file(named, candidate)
+        if named.role == "torchtitan":
+            return self._overridden_file(named, candidate)
         if named.role == "model":
             return self._model_file(named, candidate.folder)
         if named.role == "image":
@@ -119,6 +121,15 @@ class Follower:
             return [(source, Reading("program", open=f"the arguments stand in {named.path.shown}"))]
         nested = [found for file in reading.files for found in self.named_file(file, candidate)]
         return [(source, reading), *nested]
+
+    def _overridden_file(self, named: NamedFile, candidate: Candidate) -> list[tuple[Source, Reading]]:
+        """The config of a program whose command line overrides what it says."""
+        source, program = self._resolve(named, candidate), candidate.found.program
+        if source is None:
+            return [(candidate.script, without_config(named, program))]
+        config = read_config(source, named.role, program)
+        self.problems.extend(config.problems)
+        return [(source, config.reading)]
 
     def _model_file(self, named: NamedFile, folder: Path) -> list[tuple[Source, Reading]]:
         """The config.json of the model that a run names, where it lies in the tree."""

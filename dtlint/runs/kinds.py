@@ -22,6 +22,7 @@ MARKERS: dict[str, tuple[bytes, ...]] = {
         b"llamafactory",
         b"trl ",
     ),
+    "toml": (b"_parallel_degree",),
     "yaml": (b"distributed_type", b"per_device_train_batch_size"),
     "json": (
         b"zero_optimization",
@@ -50,7 +51,7 @@ _IMPORT = r"(?m)^(?:import torch|from torch|import deepspeed|from [\w.]+ import 
 
 
 def kind_of(file: Path) -> str:
-    """ "shell", "json", "yaml", "python", "notebook", or "" for a file that no reader takes."""
+    """ "shell", "json", "yaml", "toml", "python", "notebook", or "" for a file that no reader takes."""
     suffix = file.suffix.lower()
     if suffix in SHELL_SUFFIXES:
         return "shell"
@@ -58,6 +59,8 @@ def kind_of(file: Path) -> str:
         return "json"
     if suffix in (".yaml", ".yml"):
         return "yaml"
+    if suffix == ".toml":
+        return "toml"
     if suffix in (".py", ".ipynb"):
         return "python" if suffix == ".py" else "notebook"
     return _by_content(file) if suffix in ("", ".txt", ".template", ".tmpl") else ""

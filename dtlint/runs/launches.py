@@ -148,10 +148,19 @@ def _argument_readings(program: Sequence[Word]) -> list[Reading]:
     arguments = tuple(program[1:])
     if megatron.recognise(arguments):
         return [megatron.read_arguments(arguments, program[0].place), programs.read(program)]
+    if overridden := _with_overrides(program):
+        return [overridden, programs.read(program)]
     from dtlint.frameworks import transformers
 
     read = [transformers.read_arguments(program)] if transformers.recognise(program) else []
     return [*read, programs.read(program), *_argument_files(program)]
+
+
+def _with_overrides(program: Sequence[Word]) -> Reading | None:
+    """What a command line says that names a config and overrides it."""
+    from dtlint.frameworks import torchtitan
+
+    return torchtitan.read_arguments(program) if torchtitan.recognise(program) else None
 
 
 def _argument_files(program: Sequence[Word]) -> list[Reading]:

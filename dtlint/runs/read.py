@@ -11,7 +11,7 @@ from dtlint.runs.model import FileProblem, Options, RunSet
 from dtlint.runs.tree import MOST_SEARCHED, Tree, root_of, walk
 from dtlint.source import Source, Unreadable
 
-NOT_SCRIPTS = frozenset((".toml", ".md", ".txt", ".lock", ".cfg", ".ini", ".csv"))
+NOT_SCRIPTS = frozenset((".md", ".txt", ".lock", ".cfg", ".ini", ".csv"))
 """Suffixes of files that no reader takes yet; any other file that the user names is read as a script."""
 
 
@@ -86,7 +86,7 @@ def _read_file(joiner: Joiner, file: Path, kind: str, tree: Tree, problems: list
 def _read_text(joiner: Joiner, source: Source, kind: str, folder: Path) -> None:
     if kind == "shell":
         joiner.add_script(source, folder)
-    elif kind in ("json", "yaml"):
+    elif kind in ("json", "yaml", "toml"):
         joiner.add_config(source)
     elif kind == "python":
         joiner.add_program(source)

@@ -59,8 +59,8 @@ def _microbatches(plan: Plan) -> Value | Unknown | None:
     return derived(found.value, "batch.accumulation") if isinstance(found, Value) else found
 
 
-_CUT_THE_LOCAL_BATCH = ("torchtitan", "fsdp", "ddp", "pytorch")
-"""Frameworks on torch.distributed.pipelining, whose micro-batches are parts of one rank's batch, not batches of it."""
+_CUT_THE_LOCAL_BATCH = ("fsdp", "ddp", "pytorch")
+"""Frameworks whose pipelines of torch.distributed.pipelining cut a rank's batch as their code says."""
 
 
 @rule("schedule.kind")

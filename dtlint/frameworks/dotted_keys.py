@@ -1,0 +1,125 @@
+"""Keys of a nested config by their dotted paths (`parallelism.tp`), with what a command line puts in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from dtlint.frameworks import Claim, Reading
+from dtlint.frameworks.deepspeed_values import known
+from dtlint.frameworks.options import literal_place
+from dtlint.languages.json_tree import Node, setting
+from dtlint.languages.traced import Word, setting_of
+from dtlint.languages.yaml_scalars import plain_scalar
+from dtlint.record import NamedTuple
+from dtlint.source import Span
+from dtlint.value import Origin, Plain, Setting, Unknown, Value
+
+Read = Callable[[Node], Setting]
+
+
+class Keys(NamedTuple):
+    """The values that are written, by dotted path. `spelled` is how a key stands on the command line, for those that
+    stand there.
+    """
+
+    nodes: Mapping[str, Node]
+    spelled: Mapping[str, str] = {}
+
+    def first(self, *names: str) -> tuple[str, Node] | None:
+        """The first of several names of one key that is written and not null."""
+        return next(((name, self.nodes[name]) for name in names if not _is_nothing(self.nodes.get(name))), None)
+
+    def node(self, *names: str) -> Node | None:
+        """The value of a key under the first of its names that is written; None if it is absent or null."""
+        found = self.first(*names)
+        return None if found is None else found[1]
+
+    def known(self, *names: str) -> Plain:
+        """What a key holds, None if that is not known or nothing."""
+        node = self.node(*names)
+        if node is None:
+            return None
+        value = setting(node)
+        return value.value if isinstance(value, Value) else None
+
+    def under(self, section: str) -> bool:
+        """Whether a section is written at all."""
+        return any(name == section or name.startswith(f"{section}.") for name in self.nodes)
+
+
+def _is_nothing(node: Node | None) -> bool:
+    return node is None or node.kind == "null"
+
+
+def keys_of(root: Node | None, given: Mapping[str, tuple[str, Node]] | None = None) -> Keys:
+    """The keys of a config; `given` are those of a command line, which count more: how each is spelled there, and its
+    value.
+    """
+    nodes = dict(_flat("", root)) if root is not None else {}
+    for name, (_, node) in (given or {}).items():
+        nodes = {each: value for each, value in nodes.items() if not each.startswith(f"{name}.")}
+        nodes[name] = node
+    return Keys(nodes, {name: spelled for name, (spelled, _) in (given or {}).items()})
+
+
+def _flat(above: str, node: Node) -> Iterator[tuple[str, Node]]:
+    """Every value with its path, sections before what they hold; the last of repeated keys comes last."""
+    for entry in node.entries:
+        path = f"{above}.{entry.key}" if above else entry.key
+        yield path, entry.node
+        yield from _flat(path, entry.node)
+
+
+def node_of(word: Word) -> Node:
+    """A word of a command line as the value that a config would hold (numbers as OmegaConf takes them)."""
+    told, place = setting_of(word), literal_place(word)
+    if isinstance(told, Unknown):
+        return Node("unknown", None, place, told=told)
+    kind, value = plain_scalar(word.text or "", "omegaconf")
+    found = told._replace(value=value) if isinstance(told, Value) else told
+    return Node(kind, value, place, told=found if kind in ("number", "bool", "string") else None)
+
+
+def one(keys: Keys, names: Iterable[str], setting_name: str, read: Read) -> Iterator[Claim]:
+    """The claim of a key under the first of its names that is written."""
+    found = keys.first(*names)
+    if found is not None:
+        name, node = found
+        yield Claim(setting_name, read(node), keys.spelled.get(name, name))
+
+
+def worded(keys: Keys, names: Iterable[str], setting_name: str, words: Mapping[Plain, Plain]) -> Iterator[Claim]:
+    """The claim of a key whose values stand for others; a text counts in small letters."""
+    yield from one(keys, names, setting_name, lambda node: translated(node, words))
+
+
+def translated(node: Node, words: Mapping[Plain, Plain]) -> Setting:
+    """A value by what it stands for; Unknown for one that is not among `words`."""
+    value = setting(node)
+    if not isinstance(value, Value):
+        return value
+    key = value.value.lower() if isinstance(value.value, str) else value.value
+    if key in words:
+        return value._replace(value=words[key])
+    return unread(node, f"{value.value} is a value that is not known here")
+
+
+def unread(node: Node, reason: str) -> Unknown:
+    """The Unknown for a written value that tells no setting."""
+    return Unknown(reason, "", Origin("written", node.span))
+
+
+def whole(value: Setting | None) -> int | None:
+    """A whole number that is known, else None."""
+    found = known(value)
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+
+def launcher_by_default(name: str, place: Span, tool: str) -> Claim:
+    """What starts the processes of a config that is read by itself; that it is called is said elsewhere."""
+    return Claim("launch.launcher", Value(name, Origin("default", place, (), tool)))
+
+
+def written_name(reading: Reading, setting_name: str) -> str:
+    """The key under which a reading's text states a setting, "" where it does not."""
+    return next((claim.name for claim in reading.claims if claim.setting == setting_name), "")

@@ -1,0 +1,223 @@
+"""torchtitan's TOML, with what its command line overrides, claims what torchtitan v0.2 does with it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from readings import claims
+
+from dtlint.api import check
+from dtlint.frameworks import torchtitan
+from dtlint.languages.shell import command_of
+from dtlint.languages.toml import read_toml
+from dtlint.report.json import report_json
+from dtlint.source import Source
+
+
+def read(text: str, *options: str) -> dict[str, object]:
+    program = command_of(["train.py", *options]).worlds[0].commands[0].argv if options else ()
+    return claims(torchtitan.read_config(read_toml(Source("conf.toml", text)), program))
+
+
+def run(folder: Path, **files: str) -> dict[str, object]:
+    """The one run of some files: its settings by name, an unknown one as None."""
+    for name, text in files.items():
+        (folder / name.replace("__", ".")).write_text(text, encoding="utf-8")
+    runs = json.loads(report_json(check([folder])))["runs"]
+    assert len(runs) == 1
+    return {name: each.get("value") for name, each in runs[0]["settings"].items()}
+
+
+def test_degrees_and_batch():
+    assert read(
+        """
+        [training]
+        local_batch_size = 4
+        global_batch_size = 64
+        seq_len = 8192
+        steps = 1000
+        max_norm = 0.5
+        [parallelism]
+        data_parallel_replicate_degree = 2
+        data_parallel_shard_degree = 4
+        tensor_parallel_degree = 2
+        context_parallel_degree = 2
+        """
+    ) == {
+        "batch.micro": 4,
+        "batch.global": 64,
+        "data.sequence_length": 8192,
+        "run.steps": 1000,
+        "optimizer.clip": 0.5,
+        "parallel.data": 8,
+        "sharding.instances": 2,
+        "parallel.tensor": 2,
+        "parallel.context": 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ("data_parallel_shard_degree = -1", {}),
+        ("data_parallel_shard_degree = 8", {"parallel.data": 8}),
+        ("data_parallel_shard_degree = 1", {"parallel.data": 1, "sharding.stage": 0}),
+        (
+            "data_parallel_shard_degree = 1\ndata_parallel_replicate_degree = 8",
+            {"parallel.data": 8, "sharding.stage": 0},
+        ),
+        ("data_parallel_replicate_degree = 4", {"sharding.instances": 4}),
+        ("fsdp_reshard_after_forward = 'never'", {"sharding.reshard_after_forward": False}),
+        ("fsdp_reshard_after_forward = 'always'", {"sharding.reshard_after_forward": True}),
+        ("fsdp_reshard_after_forward = 'default'", {}),
+    ],
+)
+def test_data_parallelism(keys, expected):
+    assert read(f"[parallelism]\n{keys}\n") == expected
+
+
+def test_keys_of_earlier_releases():
+    text = "[training]\nbatch_size = 2\ntensor_parallel_degree = 4\n[experimental]\ncontext_parallel_degree = 2\n"
+    assert read(text) == {"batch.micro": 2, "parallel.tensor": 4, "parallel.context": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("local_batch_size = 16", {"batch.micro": 1, "batch.accumulation": 16}),
+        ("", {"batch.micro": 1, "batch.accumulation": 8}),
+        ("local_batch_size = 16\nglobal_batch_size = -1", {"batch.micro": 1, "batch.accumulation": 16}),
+        (
+            "local_batch_size = 16\nglobal_batch_size = 64",
+            {"batch.global": 64, "batch.micro": 1, "schedule.microbatches": 16},
+        ),
+    ],
+)
+def test_a_pipeline_cuts_the_local_batch_into_single_samples(text, expected):
+    found = read(f"[training]\n{text}\n[parallelism]\npipeline_parallel_degree = 4\n")
+    assert found == {**expected, "parallel.pipeline": 4}
+
+
+def test_the_size_of_a_pipelines_micro_batch():
+    text = "[training]\nlocal_batch_size = 16\n[parallelism]\npipeline_parallel_degree = 4\npipeline_parallel_microbatch_size = 2\n"
+    assert read(text) == {"batch.micro": 2, "batch.accumulation": 8, "parallel.pipeline": 4}
+
+
+@pytest.mark.parametrize(
+    ("schedule", "expected"),
+    [
+        ("1F1B", {"schedule.kind": "1f1b"}),
+        ("GPipe", {"schedule.kind": "gpipe"}),
+        ("Interleaved1F1B", {"schedule.kind": "interleaved", "parallel.virtual_pipeline": 2}),
+        ("ZBVZeroBubble", {"schedule.kind": "zbv", "parallel.virtual_pipeline": 2}),
+        ("DualPipeV", {"schedule.kind": "dualpipe", "parallel.virtual_pipeline": 2}),
+    ],
+)
+def test_schedules(schedule, expected):
+    text = f"[parallelism]\npipeline_parallel_degree = 4\npipeline_parallel_schedule = '{schedule}'\n"
+    found = read(text)
+    assert {name: found[name] for name in expected} == expected
+
+
+def test_a_schedule_without_a_pipeline_says_nothing():
+    assert read("[parallelism]\npipeline_parallel_schedule = 'Interleaved1F1B'\npipeline_parallel_degree = 1\n") == {
+        "parallel.pipeline": 1
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[training]\nmixed_precision_param = 'bfloat16'", {"precision.compute": "bf16"}),
+        ("[model]\nconverters = ['float8']", {"precision.compute": "fp8"}),
+        (
+            "[model]\nconverters = ['float8']\n[quantize.linear.float8]\nrecipe_name = 'rowwise'",
+            {"precision.compute": "fp8-rowwise"},
+        ),
+        ("[model]\nconverters = ['mx']", {"precision.compute": "mxfp8"}),
+        ("[model]\nconverters = ['quantize.grouped_mm.float8']", {}),
+        (
+            "[training]\ndtype = 'bfloat16'",
+            {"precision.master": "bf16", "precision.gradients": "bf16", "optimizer.state_dtype": "bf16"},
+        ),
+    ],
+)
+def test_precision(text, expected):
+    assert read(text) == expected
+
+
+def test_asynchronous_tensor_parallelism_needs_a_compiled_model():
+    keys = "[parallelism]\nenable_async_tensor_parallel = true\n"
+    assert read(keys) == {"overlap.tensor": False}
+    assert read(f"{keys}[compile]\nenable = true\n") == {"overlap.tensor": True}
+
+
+@pytest.mark.parametrize(
+    ("name", "flavor", "expected"),
+    [
+        ("llama3", "8B", {"model.name": "meta-llama/Meta-Llama-3-8B"}),
+        ("deepseek_v3", "671B", {"model.name": "deepseek-ai/DeepSeek-V3"}),
+        ("llama3", "debugmodel", {}),
+        ("mymodel", "8B", {}),
+    ],
+)
+def test_flavors(name, flavor, expected):
+    assert read(f"[model]\nname = '{name}'\nflavor = '{flavor}'\n") == expected
+
+
+def test_the_command_line_counts_more_than_the_file():
+    text = "[training]\nlocal_batch_size = 4\n[parallelism]\ntensor_parallel_degree = 2\n"
+    found = read(text, "--parallelism.tensor_parallel_degree=8", "--training.local-batch-size", "1", "--compile.enable")
+    assert found == {"parallel.tensor": 8, "batch.micro": 1}
+
+
+def test_switches_of_the_command_line():
+    text = "[parallelism]\nenable_async_tensor_parallel = true\n"
+    assert read(text, "--compile.enable", "--training.steps=5") == {"overlap.tensor": True, "run.steps": 5}
+    assert read(text, "--parallelism.no-enable-async-tensor-parallel") == {"overlap.tensor": False}
+
+
+def test_a_launch_joins_its_config(tmp_path):
+    found = run(
+        tmp_path,
+        conf__toml="[training]\nlocal_batch_size = 2\n[parallelism]\ntensor_parallel_degree = 2\n",
+        run__sh="torchrun --nproc_per_node=8 -m torchtitan.train --job.config_file ./conf.toml --training.seq_len=4096\n",
+    )
+    assert [found[name] for name in ("framework", "parallel.data", "batch.global", "data.sequence_length")] == [
+        "torchtitan",
+        4,
+        8,
+        4096,
+    ]
+
+
+def test_the_script_of_the_repository_takes_its_config_from_a_variable(tmp_path):
+    found = run(
+        tmp_path,
+        conf__toml="[parallelism]\ntensor_parallel_degree = 4\n",
+        run_train__sh=(
+            "NGPU=${NGPU:-8}\nCONFIG_FILE=${CONFIG_FILE:-./conf.toml}\n"
+            'torchrun --nproc_per_node=${NGPU} -m torchtitan.train --job.config_file ${CONFIG_FILE} "$@"\n'
+        ),
+    )
+    assert (found["parallel.tensor"], found["parallel.data"], found["sharding.stage"]) == (4, 2, 3)
+
+
+def test_a_config_that_is_not_there_hides_settings(tmp_path):
+    found = run(
+        tmp_path,
+        run__sh="torchrun --nproc_per_node=8 -m torchtitan.train --job.config_file gone.toml --parallelism.tensor_parallel_degree=4\n",
+    )
+    assert (found["framework"], found["parallel.tensor"], found["batch.micro"]) == ("torchtitan", 4, None)
+
+
+def test_a_config_by_itself_is_a_run(tmp_path):
+    found = run(tmp_path, conf__toml="[parallelism]\ndata_parallel_shard_degree = 4\ntensor_parallel_degree = 2\n")
+    assert (found["framework"], found["parallel.world_size"]) == ("torchtitan", 8)
+
+
+def test_other_toml_is_nothing(tmp_path):
+    (tmp_path / "pyproject.toml").write_text("[tool.x]\ntensor_parallel_degree = 2\n", encoding="utf-8")
+    assert json.loads(report_json(check([tmp_path / "pyproject.toml"])))["runs"] == []
