@@ -82,6 +82,21 @@ from torch.nn.parallel import DistributedDataParallel as DDP
 torch.distributed.init_process_group("nccl")
 model = DDP(net.cuda(), find_unused_parameters=True)
 """
+TITAN = """\
+[model]
+name = "llama3"
+flavor = "8B"
+
+[training]
+local_batch_size = 8
+mixed_precision_param = "bfloat16"  # the usual one
+
+[parallelism]
+tensor_parallel_degree = 2
+
+[activation_checkpoint]
+mode = "none"
+"""
 
 
 class Project:
@@ -199,6 +214,33 @@ class TestWriting:
                 "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n",
                 "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n  fsdp_backward_prefetch: BACKWARD_PRE\n",
                 id="new YAML key",
+            ),
+            pytest.param(
+                {"conf.toml": TITAN},
+                "parallel.tensor",
+                4,
+                "tensor_parallel_degree = 2",
+                "tensor_parallel_degree = 4",
+                id="TOML value",
+            ),
+            pytest.param(
+                {"conf.toml": TITAN}, "checkpointing.activations", "full", '"none"', '"full"', id="quoted TOML value"
+            ),
+            pytest.param(
+                {"conf.toml": TITAN},
+                "precision.compute",
+                "fp32",
+                '"bfloat16"  # the',
+                '"float32"  # the',
+                id="TOML value that goes by another word",
+            ),
+            pytest.param(
+                {"conf.toml": TITAN},
+                "parallel.context",
+                2,
+                "tensor_parallel_degree = 2\n",
+                "tensor_parallel_degree = 2\ncontext_parallel_degree = 2\n",
+                id="new TOML key",
             ),
             pytest.param(
                 {"run.sh": START, "train.py": DDP},

@@ -70,20 +70,26 @@ def dialect_of(readings: Sequence[Reading], framework: str) -> Dialect:
         writable = [reading for reading in readings if _spelled(reading, setting, value, framework) is not None]
         stating = [reading for reading in readings if _writes(reading, setting)]
         if stating:
-            return tuple(edit for reading in stating for edit in _rewritten(reading, setting, value))
+            return tuple(edit for reading in stating for edit in _rewritten(reading, setting, value, framework))
         return next((made for reading in writable if (made := _added(reading, setting, value, framework))), ())
 
     return Dialect(home, spell, stated, edits)
 
 
-def _rewritten(reading: Reading, setting: str, value: Plain) -> tuple[Edit, ...]:
-    """What gives a setting that a reading states another value: by the front end's own way, or a flag taken out."""
-    from dtlint.runs.writing import place_of, removed
+def _rewritten(reading: Reading, setting: str, value: Plain, framework: str) -> tuple[Edit, ...]:
+    """What gives a setting that a reading states another value: by the front end's own way, by another word in a
+    config, or a flag taken out.
+    """
+    from dtlint.runs.writing import place_of, removed, replaced
 
     write = getattr(_module(reading), "edits", None) if reading.layer in MODULES else None
     if write is not None:
         made: tuple[Edit, ...] = write(reading, setting, value)
         return made
+    spelled = _spelled(reading, setting, value, framework)
+    worded = replaced(reading, setting, spelled) if spelled else None
+    if worded is not None:
+        return (worded,)
     spans = [place_of(claim) for claim in reading.claims if claim.setting == setting and value is False]
     taken = [removed(span) for span in spans if span is not None]
     return tuple(edit for edit in taken if edit is not None)

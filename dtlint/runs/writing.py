@@ -18,6 +18,7 @@ Writer = Callable[[Reading, str], "Edit | None"]
 
 _ARGUMENTS = re.compile(r"--?[\w-]+(?:[ =][\w.+,:/-]+)?(?: --?[\w-]+(?:[ =][\w.+,:/-]+)?)*")
 _ENTRY = re.compile(r"(\w+): [\w.+-]+")
+_SECTION_ENTRY = re.compile(r"(?P<section>\w+(?:\.\w+)*)\.(?P<entry>\w+(?:: | = )(?:[\w.+-]+|\"[\w.+-]+\"))")
 _KEYWORD = re.compile(r"\w+=(?:True|False|None|[\d.]+|'[\w.-]*')")
 
 
@@ -30,6 +31,22 @@ def added(reading: Reading, spelled: str) -> Edit | None:
     if write is None or place is None or place.original().source.file is None:
         return None
     return write(reading, spelled)
+
+
+def replaced(reading: Reading, setting: str, spelled: str) -> Edit | None:
+    """The edit that puts another word in the place of a config's literal, where the word is not the setting's value
+    (`mode = "full"`, `dtype: bfloat16`); `spelled` is the whole entry.
+    """
+    found = _SECTION_ENTRY.fullmatch(spelled) if WRITERS.get(reading.layer) is _section_entry else None
+    if found is None:
+        return None
+    key, _, word = re.split(r"(: | = )", found["entry"])
+    name = f"{found['section']}.{key}"
+    claims = [claim for claim in reading.claims if claim.setting == setting and claim.name == name]
+    span = place_of(claims[-1]) if claims else None
+    if span is None or not _is_line(span, reading):
+        return None
+    return Edit(span.original(), word)
 
 
 def place_of(claim: Claim) -> Span | None:
@@ -73,6 +90,16 @@ def _entry(reading: Reading, spelled: str) -> Edit | None:
     alike = [span for span, name in known.items() if name.rpartition(".")[2].startswith(family)]
     anchor = max(alike or known, key=lambda span: span.start)
     return _line_below(anchor, spelled)
+
+
+def _section_entry(reading: Reading, spelled: str) -> Edit | None:
+    """A line below the last key of the section that a dotted name begins with; None where the section is not there."""
+    found = _SECTION_ENTRY.fullmatch(spelled)
+    if found is None:
+        return None
+    alike = (claim for claim in reading.claims if claim.name.rpartition(".")[0] == found["section"])
+    spans = [span.original() for claim in alike if (span := place_of(claim)) is not None and _is_line(span, reading)]
+    return _line_below(max(spans, key=lambda span: span.start), found["entry"]) if spans else None
 
 
 def _is_line(span: Span, reading: Reading) -> bool:
@@ -125,6 +152,7 @@ WRITERS: Mapping[str, Writer] = {
     "transformers-arguments": _argument,
     "accelerate-yaml": _entry,
     "transformers-file": _entry,
+    "torchtitan-toml": _section_entry,
     "fsdp-python": _keyword,
     "ddp-python": _keyword,
     "transformers-python": _keyword,
