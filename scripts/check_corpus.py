@@ -328,12 +328,101 @@ def _is_compiled(config: Tree) -> bool:
     return config.get("compile", {}).get("enable") is True
 
 
+# NeMo's configs (2.6.0rc0 nemo/collections/nlp and Lightning's Trainer)
+
+_NEMO_DEGREES = {
+    "tensor_model_parallel_size": "parallel.tensor",
+    "pipeline_model_parallel_size": "parallel.pipeline",
+    "virtual_pipeline_model_parallel_size": "parallel.virtual_pipeline",
+    "context_parallel_size": "parallel.context",
+    "expert_model_parallel_size": "parallel.expert",
+    "sequence_parallel": "parallel.sequence",
+}
+_NEMO_MODEL = {
+    "micro_batch_size": "batch.micro",
+    "global_batch_size": "batch.global",
+    "encoder_seq_length": "data.sequence_length",
+    "num_layers": "model.layers",
+    "hidden_size": "model.hidden",
+    "num_attention_heads": "model.heads",
+    "num_query_groups": "model.kv_heads",
+    "activations_checkpoint_granularity": "checkpointing.activations",
+    "ub_tp_comm_overlap": "overlap.tensor",
+    "share_embeddings_and_output_weights": "model.tied_embeddings",
+}
+_NEMO_FORMATS = {
+    "32": "fp32",
+    "16": "fp16",
+    "16-mixed": "fp16",
+    "bf16": "bf16",
+    "bf16-mixed": "bf16",
+    "bf16-true": "bf16",
+}
+
+
+def nemo_says(config: Tree) -> Expected | None:
+    """The settings of the plan that NeMo takes from a config; a reference (`${...}`) is what it leads to."""
+    config = _without_references(config, config)
+    model, trainer = config.get("model") or {}, config["trainer"]
+    degrees = {**_nemo_section(config.get("strategy") or {}), **_nemo_section(model)}
+    if not degrees:
+        return {"framework": "ddp", "frontend": "lightning", **_nemo_trainer(trainer), **_nemo_copies(model, trainer)}
+    return {
+        "framework": "nemo",
+        **_nemo_trainer({**trainer, **(config.get("plugins") or {})}),
+        **degrees,
+        **_named(model, _NEMO_MODEL),
+        **_named((config.get("optim") or {}).get("config") or {}, {"clip_grad": "optimizer.clip"}),
+        "parallel.sequence": bool(degrees.get("parallel.sequence")),
+    }
+
+
+def _without_references(node: Any, root: Tree) -> Any:
+    """The tree with each `${a.b}` replaced by what it names; what else OmegaConf would compute is left open."""
+    if isinstance(node, dict):
+        return {key: _without_references(value, root) for key, value in node.items()}
+    if not isinstance(node, str) or "${" not in node:
+        return UNTOLD if node == "???" else node
+    value: Any = root
+    for key in node[2:-1].split("."):
+        value = value.get(key) if isinstance(value, dict) else None
+    return UNTOLD if value is None or "${" in str(value) else value
+
+
+def _nemo_section(section: Tree) -> Expected:
+    return _named(section, _NEMO_DEGREES)
+
+
+def _nemo_trainer(trainer: Tree) -> Expected:
+    precision = trainer.get("precision", 32)
+    return {
+        "launch.nodes": trainer.get("num_nodes", 1),
+        "launch.processes_per_node": UNTOLD if trainer.get("devices", -1) == -1 else trainer["devices"],
+        "precision.compute": UNTOLD if precision is UNTOLD else _NEMO_FORMATS[str(precision)],
+        **({"run.steps": trainer["max_steps"]} if trainer.get("max_steps") not in (None, -1, UNTOLD) else {}),
+        **_named(trainer, {"gradient_clip_val": "optimizer.clip"}),
+    }
+
+
+def _nemo_copies(model: Tree, trainer: Tree) -> Expected:
+    strategy = trainer.get("strategy")
+    flags = strategy if isinstance(strategy, dict) else {}
+    unused = flags.get("find_unused_parameters", strategy == "ddp_find_unused_parameters_true")
+    return {
+        **_named(trainer, {"accumulate_grad_batches": "batch.accumulation"}),
+        **_named(model.get("train_ds") or {}, {"batch_size": "batch.micro"}),
+        "communication.find_unused": unused,
+        "sharding.stage": 0,
+    }
+
+
 # Comparing
 
 KINDS: Mapping[str, Kind] = {
     "deepspeed-json": Kind(load_json, deepspeed_says),
     "accelerate-yaml": Kind(load_yaml, accelerate_says),
     "torchtitan-toml": Kind(load_toml, torchtitan_says),
+    "nemo-yaml": Kind(load_yaml, nemo_says),
 }
 
 

@@ -28,7 +28,7 @@ class Claim(NamedTuple):
 
 class NamedFile(NamedTuple):
     """A file that a launch or config names: its role ("deepspeed", "accelerate", "script", "arguments", "hostfile",
-    "torchtitan") and its path as written.
+    "torchtitan", "nemo") and its path as written.
     """
 
     role: str

@@ -123,3 +123,13 @@ def launcher_by_default(name: str, place: Span, tool: str) -> Claim:
 def written_name(reading: Reading, setting_name: str) -> str:
     """The key under which a reading's text states a setting, "" where it does not."""
     return next((claim.name for claim in reading.claims if claim.setting == setting_name), "")
+
+
+def spelled(reading: Reading, setting_name: str, name: str, text: str, sign: str) -> str:
+    """A setting under the key that states it, else under `name`: as an option (`--a.b=1`), a hydra override (`a.b=1`),
+    or an entry of the file with its `sign` (`a.b: 1`).
+    """
+    known_as = written_name(reading, setting_name) or name
+    if known_as.startswith("--"):
+        return f"{known_as}={text}"
+    return f"{known_as}{text}" if known_as.endswith("=") else f"{known_as}{sign}{text}"

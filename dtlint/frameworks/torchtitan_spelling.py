@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dtlint.frameworks import Reading
-from dtlint.frameworks.dotted_keys import written_name
+from dtlint.frameworks.dotted_keys import spelled, written_name
 from dtlint.value import Plain, Value
 
 NAMES: Mapping[str, tuple[str, ...]] = {
@@ -71,8 +71,7 @@ def spell_in(reading: Reading, setting: str, value: Plain) -> str | None:
         return None
     if setting == "batch.global" and written_name(reading, "parallel.pipeline"):
         return f"training.local_batch_size x DP = {text}"
-    name = written_name(reading, setting) or NAMES[setting][0]
-    return name + "=" + text.strip('"') if name.startswith("--") else f"{name} = {text}"
+    return spelled(reading, setting, NAMES[setting][0], text, " = ")
 
 
 def _accumulation(reading: Reading, value: Plain) -> str | None:

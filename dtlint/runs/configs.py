@@ -34,8 +34,9 @@ class Config(NamedTuple):
 
 
 def read_config(source: Source, role: str = "", program: Sequence[Word] = ()) -> Config:
-    """A config as the reader of `role` ("deepspeed", "accelerate", "arguments", "torchtitan") reads it; without a role
-    the file itself decides. `program` is the command line that names it, of readers that let it override the file.
+    """A config as the reader of `role` ("deepspeed", "accelerate", "arguments", "torchtitan", "nemo") reads it; without
+    a role the file itself decides. `program` is the command line that names it, for readers that let it override the
+    file.
 
     A template trains nothing before it is filled in. A YAML file that no reader knows has no problems either: it
     belongs to another program.
@@ -104,7 +105,10 @@ def _is_meant(document: Document, role: str) -> bool:
 
 
 def _marked(text: str) -> bool:
-    return any(word in text for word in ("distributed_type:", "per_device_train_batch_size:", "_parallel_degree"))
+    return any(
+        word in text
+        for word in ("distributed_type:", "per_device_train_batch_size:", "_parallel_degree", "_model_parallel_size:")
+    )
 
 
 def _reading(document: Document, role: str, program: Sequence[Word]) -> Reading:
@@ -114,7 +118,7 @@ def _reading(document: Document, role: str, program: Sequence[Word]) -> Reading:
 
         known = bool(role) or torchtitan.looks_like_config(document)
         return torchtitan.read_config(document, program) if known else Reading("program")
-    if role not in ("accelerate", "arguments"):
+    if role not in ("accelerate", "arguments", "nemo"):
         from dtlint.frameworks import deepspeed
 
         if role or (not _is_yaml(document.source) and deepspeed.looks_like_config(document)):
@@ -124,6 +128,11 @@ def _reading(document: Document, role: str, program: Sequence[Word]) -> Reading:
 
         if role or accelerate.looks_like_config(document):
             return accelerate.read_config(document)
+    if role == "nemo" or (not role and "trainer:" in document.source.text):
+        from dtlint.frameworks import nemo
+
+        if role or nemo.looks_like_config(document):
+            return nemo.read_config(document, program)
     from dtlint.frameworks import transformers_files
 
     fits = transformers_files.may_be_arguments if role == "arguments" else transformers_files.looks_like_arguments

@@ -19,6 +19,7 @@ MODULES = {
     "sbatch": "slurm",
     "srun": "slurm",
     "torchtitan-toml": "torchtitan",
+    "nemo-yaml": "nemo",
     "fsdp-python": "fsdp",
     "ddp-python": "ddp",
     "accelerate-flags": "accelerate_launcher",

@@ -79,7 +79,7 @@ class Follower:
             return [_hidden(named, candidate)] if source is None else [(source, _fsdp_config(source))]
         if named.role == "arguments":
             return self._arguments_file(named, candidate)
-        if named.role == "torchtitan":
+        if named.role in ("torchtitan", "nemo"):
             return self._overridden_file(named, candidate)
         if named.role == "model":
             return self._model_file(named, candidate.folder)
@@ -125,11 +125,23 @@ class Follower:
     def _overridden_file(self, named: NamedFile, candidate: Candidate) -> list[tuple[Source, Reading]]:
         """The config of a program whose command line overrides what it says."""
         source, program = self._resolve(named, candidate), candidate.found.program
+        if source is not None and source.path.endswith(".py"):
+            source, named = self._named_in(source, named, candidate)
         if source is None:
             return [(candidate.script, without_config(named, program))]
         config = read_config(source, named.role, program)
         self.problems.extend(config.problems)
         return [(source, config.reading)]
+
+    def _named_in(self, source: Source, named: NamedFile, candidate: Candidate) -> tuple[Source | None, NamedFile]:
+        """The config that a program's decorator names, for a command line that names none."""
+        from dtlint.frameworks.hydra import config_of_program
+
+        path = config_of_program(source.text, named.path.text or source.path)
+        if path is None:
+            return None, named
+        inner = named._replace(path=literal_word(path, named.path.place))
+        return self._resolve(inner, candidate), inner
 
     def _model_file(self, named: NamedFile, folder: Path) -> list[tuple[Source, Reading]]:
         """The config.json of the model that a run names, where it lies in the tree."""

@@ -160,7 +160,11 @@ def _with_overrides(program: Sequence[Word]) -> Reading | None:
     """What a command line says that names a config and overrides it."""
     from dtlint.frameworks import torchtitan
 
-    return torchtitan.read_arguments(program) if torchtitan.recognise(program) else None
+    if torchtitan.recognise(program):
+        return torchtitan.read_arguments(program)
+    from dtlint.frameworks import nemo
+
+    return nemo.read_arguments(program) if nemo.recognise(program) else None
 
 
 def _argument_files(program: Sequence[Word]) -> list[Reading]:

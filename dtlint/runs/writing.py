@@ -153,6 +153,7 @@ WRITERS: Mapping[str, Writer] = {
     "accelerate-yaml": _entry,
     "transformers-file": _entry,
     "torchtitan-toml": _section_entry,
+    "nemo-yaml": _section_entry,
     "fsdp-python": _keyword,
     "ddp-python": _keyword,
     "transformers-python": _keyword,

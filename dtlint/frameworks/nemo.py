@@ -1,0 +1,229 @@
+"""NeMo's YAML with the overrides of hydra's command line: Megatron models by their keys, all others as Lightning's
+Trainer runs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from dtlint.frameworks import Claim, NamedFile, Reading
+from dtlint.frameworks.arguments import stretch
+from dtlint.frameworks.deepspeed_values import flag, known, number, whole_number, word
+from dtlint.frameworks.dotted_keys import Keys, keys_of, launcher_by_default, one, unread, worded
+from dtlint.frameworks.hydra import config_file, keys_given, overrides
+from dtlint.frameworks.nemo_spelling import NAMES, spell_in
+from dtlint.frameworks.omegaconf import resolved
+from dtlint.frameworks.options import literal_place
+from dtlint.languages.json_tree import Document, Node, entry, setting
+from dtlint.languages.traced import Word
+from dtlint.source import Span
+from dtlint.value import Origin, Plain, Setting, Unknown, Value, default
+
+__all__ = ["looks_like_config", "read_arguments", "read_config", "recognise", "spell_in"]
+
+LAYER = "nemo-yaml"
+ARGUMENTS_LAYER = "nemo-arguments"
+_TOOL = "NeMo"
+_MEGATRON = (
+    "tensor_model_parallel_size", "pipeline_model_parallel_size", "micro_batch_size", "global_batch_size",
+    "megatron_amp_O2",
+)  # fmt: skip
+"""Keys of the model's section that Megatron models alone have."""
+_OVERRIDDEN = frozenset(f"model.{name}" for name in _MEGATRON)
+_APPLIED = ("inference", "server", "quantization", "export", "prompts")
+"""Sections of configs that apply a trained model."""
+
+_WHOLE = (
+    "parallel.tensor", "parallel.pipeline", "parallel.virtual_pipeline", "parallel.context", "parallel.expert",
+    "parallel.expert_tensor", "batch.micro", "batch.global", "data.sequence_length", "model.layers", "model.hidden",
+    "model.ffn", "model.heads", "model.kv_heads", "model.head_dim", "model.experts", "model.experts_per_token",
+)  # fmt: skip
+_FLAGS = (
+    "parallel.sequence", "overlap.tensor", "overlap.pipeline", "overlap.gradients", "overlap.parameters",
+    "model.tied_embeddings",
+)  # fmt: skip
+_FORMATS: Mapping[Plain, Plain] = {
+    32: "fp32", "32": "fp32", "32-true": "fp32", 16: "fp16", "16": "fp16", "16-mixed": "fp16", "16-true": "fp16",
+    "bf16": "bf16", "bf16-mixed": "bf16", "bf16-true": "bf16",
+}  # fmt: skip
+_GATED = ("geglu", "swiglu", "reglu", "fast-geglu", "fast-swiglu", "fast-reglu")
+_SHARDED_OPTIMIZERS = ("distributed_fused_adam", "mcore_distributed_optim", "megatron_fused_adam_distributed")
+_STRATEGY = "model.fsdp_sharding_strategy"
+_STRATEGIES: Mapping[Plain, Plain] = {"full": 3, "hybrid": 3, "grad": 2}
+_GRANULARITIES: Mapping[Plain, Plain] = {"selective": "selective", "full": "full"}
+
+
+def recognise(program: Sequence[Word]) -> bool:
+    """Whether a program's overrides are those of a Megatron model or an experiment of NeMo's."""
+    given = keys_given(program[1:])
+    return any(name in _OVERRIDDEN or name.startswith("exp_manager.") for name in given)
+
+
+def read_arguments(program: Sequence[Word]) -> Reading:
+    """The config that the command line names, else the program, whose decorator names one. What the overrides say
+    counts with the file: `read_config`.
+    """
+    named = config_file(program, "nemo") or NamedFile("nemo", program[0])
+    place = stretch(program, literal_place(program[0]))
+    return Reading(
+        ARGUMENTS_LAYER,
+        place,
+        files=(named,),
+        framework="nemo" if _is_megatron(keys_of(None, overrides(program[1:]))) else "",
+    )
+
+
+def looks_like_config(document: Document) -> bool:
+    """Whether a file has a trainer beside NeMo's experiment manager, or beside a model of Megatron's keys."""
+    root = document.root
+    trainer = entry(root, "trainer")
+    if trainer is None or trainer.node.kind != "object":
+        return False
+    return entry(root, "exp_manager") is not None or _is_megatron(keys_of(root))
+
+
+def read_config(document: Document | None, program: Sequence[Word] = ()) -> Reading:
+    """What a config claims with the overrides of the command line; `document` None: the overrides alone. A config that
+    applies a trained model has the role "other".
+    """
+    root = document.root if document is not None else None
+    keys = resolved(keys_of(root, overrides(program[1:])))
+    place = root.span if root is not None else literal_place(program[0]) if program else None
+    megatron = _is_megatron(keys)
+    claims = (*_launch(keys, place), *(_megatron(keys) if megatron else _lightning(keys)))
+    return Reading(
+        LAYER,
+        place,
+        claims,
+        framework="nemo" if megatron else "ddp" if _is_ddp(keys) else "",
+        frontend="" if megatron else "lightning",
+        role="other" if any(keys.under(name) for name in _APPLIED) else "",
+    )
+
+
+def _is_megatron(keys: Keys) -> bool:
+    sections = ("model", "strategy", "trainer.strategy")
+    return any(f"{section}.{name}" in keys.nodes for section in sections for name in _MEGATRON)
+
+
+# How the processes start
+
+
+def _launch(keys: Keys, place: Span | None) -> Iterator[Claim]:
+    """Lightning starts a process for each device, or finds them started."""
+    if place is None:
+        return
+    yield launcher_by_default("lightning", place, _TOOL)
+    if keys.node(*NAMES["launch.nodes"]) is None:
+        yield Claim("launch.nodes", default(1, _TOOL), NAMES["launch.nodes"][0])
+    yield from one(keys, NAMES["launch.nodes"], "launch.nodes", whole_number)
+    yield from one(keys, NAMES["launch.processes_per_node"], "launch.processes_per_node", _devices)
+
+
+def _devices(node: Node) -> Setting:
+    """A count, a list of numbers of GPUs (be it as text), or -1 and "auto" for all of the machine."""
+    if node.kind == "array":
+        return Value(len(node.items), Origin("written", node.span))
+    text = str(node.value).strip("[]")
+    if text in ("-1", "auto"):
+        return unread(node, "every GPU of the node is used")._replace(means="cluster.gpus_per_node")
+    if node.kind == "string" and "," in text:
+        return setting(node, len([part for part in text.split(",") if part.strip()]))
+    return whole_number(node)
+
+
+# Megatron models
+
+
+def _megatron(keys: Keys) -> Iterator[Claim]:
+    for name in _WHOLE:
+        yield from one(keys, NAMES[name], name, whole_number)
+    for name in _FLAGS:
+        yield from one(keys, NAMES[name], name, flag)
+    yield from one(keys, NAMES["communication.moe_dispatcher"], "communication.moe_dispatcher", word)
+    yield from _training(keys)
+    yield from _precision(keys)
+    yield from _recomputation(keys)
+    yield from _sharding(keys)
+    yield from _shape(keys)
+
+
+def _precision(keys: Keys) -> Iterator[Claim]:
+    if keys.known("model.fp8") is True:
+        yield from worded(keys, ("model.fp8",), "precision.compute", {True: "fp8"})
+        return
+    yield from worded(keys, NAMES["precision.compute"], "precision.compute", _FORMATS)
+
+
+def _recomputation(keys: Keys) -> Iterator[Claim]:
+    """ "block" recomputes so many layers of a stage, "uniform" all of them in groups of that size."""
+    yield from worded(keys, NAMES["checkpointing.activations"], "checkpointing.activations", _GRANULARITIES)
+    if keys.known("model.activations_checkpoint_method") == "block":
+        yield from one(keys, NAMES["checkpointing.layers"], "checkpointing.layers", whole_number)
+
+
+def _sharding(keys: Keys) -> Iterator[Claim]:
+    """torch's FSDP where it is on, else the optimizer decides; which gradients a step reduces beside its backward pass
+    hangs on more than is written.
+    """
+    if keys.known("model.fsdp") is True:
+        if keys.node(_STRATEGY) is None:
+            yield Claim("sharding.stage", default(3, _TOOL), _STRATEGY)
+        yield from worded(keys, (_STRATEGY,), "sharding.stage", _STRATEGIES)
+        return
+    name = str(keys.known(*NAMES["optimizer.name"]))
+    sharded = name in _SHARDED_OPTIMIZERS
+    yield from one(
+        keys, NAMES["optimizer.name"], "sharding.stage", lambda node: _standing_for(node, 1 if sharded else 0)
+    )
+    for overlap in ("overlap.gradients", "overlap.parameters") if sharded else ("overlap.gradients",):
+        if keys.node(*NAMES[overlap]) is None:
+            yield Claim(overlap, Unknown("it follows from the optimizer and the degrees", f"--set {overlap}=..."))
+
+
+def _standing_for(node: Node, value: Plain) -> Setting:
+    found = setting(node)
+    return found._replace(value=value) if isinstance(found, Value) else found
+
+
+def _shape(keys: Keys) -> Iterator[Claim]:
+    yield from one(
+        keys, ("model.activation",), "model.gated_mlp", lambda node: _standing_for(node, node.value in _GATED)
+    )
+    scheme = keys.known("model.peft.peft_scheme")
+    if str(scheme).lower() in ("lora", "qlora"):
+        yield from one(keys, ("model.peft.lora_tuning.adapter_dim",), "model.lora_rank", whole_number)
+
+
+# What all models share
+
+
+def _training(keys: Keys) -> Iterator[Claim]:
+    yield from one(keys, NAMES["optimizer.name"], "optimizer.name", word)
+    yield from one(keys, NAMES["optimizer.clip"], "optimizer.clip", number)
+    for claim in one(keys, NAMES["run.steps"], "run.steps", whole_number):
+        if known(claim.value) != -1:
+            yield claim
+
+
+def _lightning(keys: Keys) -> Iterator[Claim]:
+    """A model that DDP copies to every GPU."""
+    yield from worded(keys, NAMES["precision.compute"], "precision.compute", _FORMATS)
+    yield from one(keys, ("model.train_ds.batch_size",), "batch.micro", whole_number)
+    yield from one(keys, ("trainer.accumulate_grad_batches",), "batch.accumulation", whole_number)
+    yield from _training(keys)
+    yield from one(keys, ("trainer.strategy.find_unused_parameters",), "communication.find_unused", flag)
+    node = keys.node("trainer.strategy")
+    if node is not None and str(node.value).startswith("ddp_find_unused_parameters"):
+        yield Claim(
+            "communication.find_unused", setting(node, not str(node.value).endswith("false")), "trainer.strategy"
+        )
+
+
+def _is_ddp(keys: Keys) -> bool:
+    """Lightning takes DDP for several devices where no other strategy is written."""
+    node = keys.node("trainer.strategy")
+    if node is None:
+        return True
+    target = keys.known("trainer.strategy._target_") if node.kind == "object" else node.value
+    return str(target).startswith(("ddp", "auto")) or str(target).endswith("DDPStrategy")

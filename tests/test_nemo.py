@@ -1,0 +1,256 @@
+"""NeMo's YAML, with hydra's overrides and OmegaConf's references, claims what NeMo 1 does with it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from readings import claims
+
+from dtlint.api import check
+from dtlint.frameworks import Reading, nemo
+from dtlint.languages.shell import command_of
+from dtlint.languages.yaml import read_yaml
+from dtlint.report.json import report_json
+from dtlint.source import Source
+from dtlint.value import Unknown, Value
+
+
+def reading(text: str, *words: str) -> Reading:
+    program = command_of(["train.py", *words]).worlds[0].commands[0].argv
+    return nemo.read_config(read_yaml(Source("conf.yaml", text)), program)
+
+
+def read(text: str, *words: str) -> dict[str, object]:
+    """What is claimed, without who starts the processes."""
+    found = claims(reading(text, *words))
+    return {name: value for name, value in found.items() if not name.startswith("launch.")}
+
+
+def run(folder: Path, **files: str) -> dict[str, object]:
+    """The one run of some files: its settings by name, an unknown one as None."""
+    for name, text in files.items():
+        file = folder / name.replace("__", ".").replace("_in_", "/")
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    runs = json.loads(report_json(check([folder])))["runs"]
+    assert len(runs) == 1
+    return {name: each.get("value") for name, each in runs[0]["settings"].items()}
+
+
+GPT = """
+trainer:
+  devices: 8
+  num_nodes: 4
+  precision: bf16
+model:
+  micro_batch_size: 1
+  global_batch_size: 128
+  tensor_model_parallel_size: 4
+  pipeline_model_parallel_size: 2
+"""
+
+
+def test_degrees_batch_and_machines():
+    assert claims(reading(GPT)) == {
+        "launch.launcher": "lightning",
+        "launch.nodes": 4,
+        "launch.processes_per_node": 8,
+        "parallel.tensor": 4,
+        "parallel.pipeline": 2,
+        "batch.micro": 1,
+        "batch.global": 128,
+        "precision.compute": "bf16",
+        "overlap.gradients": "it follows from the optimizer and the degrees",
+    }
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ("virtual_pipeline_model_parallel_size: 5", {"parallel.virtual_pipeline": 5}),
+        ("virtual_pipeline_model_parallel_size: null", {}),
+        ("sequence_parallel: True", {"parallel.sequence": True}),
+        ("context_parallel_size: 2", {"parallel.context": 2}),
+        ("expert_model_parallel_size: 8", {"parallel.expert": 8}),
+        ("encoder_seq_length: 4096", {"data.sequence_length": 4096}),
+        ("activations_checkpoint_granularity: selective", {"checkpointing.activations": "selective"}),
+        ("activations_checkpoint_granularity: null", {}),
+        (
+            "activations_checkpoint_granularity: full\n  activations_checkpoint_method: block\n  activations_checkpoint_num_layers: 4",
+            {"checkpointing.activations": "full", "checkpointing.layers": 4},
+        ),
+        (
+            "activations_checkpoint_granularity: full\n  activations_checkpoint_method: uniform\n  activations_checkpoint_num_layers: 1",
+            {"checkpointing.activations": "full"},
+        ),
+        ("ub_tp_comm_overlap: True", {"overlap.tensor": True}),
+        ("overlap_p2p_comm: True", {"overlap.pipeline": True}),
+        ("num_layers: 48\n  hidden_size: 6144\n  num_attention_heads: 48\n  num_query_groups: 8", {"model.layers": 48, "model.hidden": 6144, "model.heads": 48, "model.kv_heads": 8}),
+        ("activation: fast-swiglu", {"model.gated_mlp": True}),
+        ("activation: gelu", {"model.gated_mlp": False}),
+        ("share_embeddings_and_output_weights: False", {"model.tied_embeddings": False}),
+        ("fp8: True", {"precision.compute": "fp8"}),
+        ("peft:\n    peft_scheme: lora\n    lora_tuning:\n      adapter_dim: 32", {"model.lora_rank": 32}),
+        ("peft:\n    peft_scheme: null\n    lora_tuning:\n      adapter_dim: 32", {}),
+    ],
+)  # fmt: skip
+def test_keys_of_the_model(keys, expected):
+    text = f"{GPT}  {keys}\n"
+    before = read(GPT)
+    after = read(text)
+    assert {name: value for name, value in after.items() if before.get(name) != value} == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "stage"), [("distributed_fused_adam", 1), ("mcore_distributed_optim", 1), ("fused_adam", 0)]
+)
+def test_the_optimizer_decides_on_sharding(name, stage):
+    assert read(f"{GPT}  optim:\n    name: {name}\n")["sharding.stage"] == stage
+
+
+@pytest.mark.parametrize(("strategy", "stage"), [("full", 3), ("grad", 2)])
+def test_fsdp_shards_whatever_the_optimizer_is(strategy, stage):
+    text = f"{GPT}  fsdp: True\n  fsdp_sharding_strategy: '{strategy}'\n  optim:\n    name: fused_adam\n"
+    assert read(text)["sharding.stage"] == stage
+
+
+@pytest.mark.parametrize(
+    ("precision", "expected"),
+    [("32", "fp32"), ("16", "fp16"), ("'16-mixed'", "fp16"), ("bf16-mixed", "bf16"), ("bf16", "bf16")],
+)
+def test_precision(precision, expected):
+    assert read(GPT.replace("precision: bf16", f"precision: {precision}"))["precision.compute"] == expected
+
+
+@pytest.mark.parametrize(("devices", "count"), [("8", 8), ("'8'", 8), ("[0, 1, 2]", 3), ("'0,1'", 2)])
+def test_devices(devices, count):
+    assert claims(reading(GPT.replace("devices: 8", f"devices: {devices}")))["launch.processes_per_node"] == count
+
+
+@pytest.mark.parametrize("devices", ["-1", "auto"])
+def test_every_device_of_a_node_is_what_the_cluster_has(devices):
+    found = reading(GPT.replace("devices: 8", f"devices: {devices}"))
+    value = next(claim.value for claim in found.claims if claim.setting == "launch.processes_per_node")
+    assert isinstance(value, Unknown) and value.means == "cluster.gpus_per_node"
+
+
+class TestOverrides:
+    def test_they_count_more_than_the_file(self):
+        found = read(GPT, "model.tensor_model_parallel_size=8", "++model.sequence_parallel=True")
+        assert (found["parallel.tensor"], found["parallel.sequence"]) == (8, True)
+
+    def test_a_key_may_be_new(self):
+        assert read(GPT, "+model.context_parallel_size=2")["parallel.context"] == 2
+
+    def test_a_key_may_be_deleted(self):
+        assert "parallel.pipeline" not in read(GPT, "~model.pipeline_model_parallel_size")
+
+    def test_null_takes_a_value_back(self):
+        assert "parallel.pipeline" not in read(GPT, "model.pipeline_model_parallel_size=null")
+
+
+class TestReferences:
+    def test_another_key(self):
+        text = f"{GPT}  encoder_seq_length: ${{model.data.seq_length}}\n  data:\n    seq_length: 2048\n"
+        found = next(c.value for c in reading(text).claims if c.setting == "data.sequence_length")
+        assert isinstance(found, Value)
+        assert (found.value, found.origin.span and found.origin.span.line, len(found.origin.chain)) == (2048, 13, 1)
+
+    def test_a_key_of_the_same_section(self):
+        text = f"{GPT}  ffn_hidden_size: ${{.hidden_size}}\n  hidden_size: 512\n"
+        assert read(text)["model.ffn"] == 512
+
+    def test_a_key_of_the_section_above(self):
+        text = f"{GPT}  hidden_size: 512\n  data:\n    seq_length: ${{..hidden_size}}\n"
+        assert read(text)["data.sequence_length"] == 512
+
+    def test_an_override_reaches_what_refers_to_it(self):
+        text = f"{GPT}  encoder_seq_length: ${{model.data.seq_length}}\n  data:\n    seq_length: 2048\n"
+        assert read(text, "model.data.seq_length=512")["data.sequence_length"] == 512
+
+    def test_the_environment_is_not_known(self):
+        text = GPT.replace("num_nodes: 4", "num_nodes: ${oc.env:NODES}")
+        assert claims(reading(text))["launch.nodes"] == "the environment sets NODES"
+
+    def test_a_default_of_the_environment_is_assumed(self):
+        found = reading(GPT.replace("num_nodes: 4", "num_nodes: ${oc.env:NODES,2}"))
+        value = next(claim.value for claim in found.claims if claim.setting == "launch.nodes")
+        assert isinstance(value, Value) and (value.value, value.origin.kind) == (2, "assumed")
+
+    def test_a_circle_leads_nowhere(self):
+        found = read(f"{GPT}  num_layers: ${{model.hidden_size}}\n  hidden_size: ${{model.num_layers}}\n")
+        assert found["model.layers"] == "placeholder ${model.hidden_size} is filled by another program"
+
+    def test_a_resolver_is_not_evaluated(self):
+        assert "placeholder" in str(read(f"{GPT}  num_layers: ${{multiply:2,3}}\n")["model.layers"])
+
+    def test_a_missing_value_is_not_known(self):
+        text = GPT.replace("micro_batch_size: 1", "micro_batch_size: ???")
+        assert read(text)["batch.micro"] == "??? has to be given on the command line"
+        assert read(text, "model.micro_batch_size=2")["batch.micro"] == 2
+
+
+class TestOtherModels:
+    def test_a_model_without_megatrons_keys_is_copied_by_ddp(self):
+        text = """
+exp_manager: {}
+trainer:
+  devices: 8
+  num_nodes: 2
+  precision: 16
+  accumulate_grad_batches: 4
+  strategy: ddp_find_unused_parameters_true
+model:
+  train_ds:
+    batch_size: 32
+"""
+        found = reading(text)
+        assert (found.framework, found.frontend) == ("ddp", "lightning")
+        assert read(text) == {
+            "precision.compute": "fp16",
+            "batch.micro": 32,
+            "batch.accumulation": 4,
+            "communication.find_unused": True,
+        }
+
+    def test_a_config_that_applies_a_model_trains_nothing(self):
+        assert reading(f"{GPT}inference:\n  greedy: True\n").role == "other"
+
+    def test_other_yaml_is_nothing(self):
+        for text in ("trainer:\n  total_epochs: 3\nactor: {}\n", "model:\n  micro_batch_size: 2\n"):
+            assert not nemo.looks_like_config(read_yaml(Source("a.yaml", text)))
+
+
+class TestLaunches:
+    def test_the_command_names_the_config(self, tmp_path):
+        found = run(
+            tmp_path,
+            conf_in_gpt__yaml=GPT,
+            run__sh="python train.py --config-path=conf --config-name=gpt model.tensor_model_parallel_size=8\n",
+        )
+        assert [found[name] for name in ("framework", "parallel.tensor", "parallel.data", "batch.accumulation")] == [
+            "nemo",
+            8,
+            2,
+            64,
+        ]
+
+    def test_the_program_names_the_config(self, tmp_path):
+        program = '@hydra_runner(config_path="conf", config_name="gpt")\ndef main(cfg):\n    pass\n'
+        found = run(
+            tmp_path,
+            conf_in_gpt__yaml=GPT,
+            train__py=program,
+            run__sh="srun python train.py model.pipeline_model_parallel_size=4 exp_manager.name=x\n",
+        )
+        assert (found["parallel.pipeline"], found["parallel.tensor"]) == (4, 4)
+
+    def test_a_config_that_is_not_there_hides_settings(self, tmp_path):
+        found = run(tmp_path, run__sh="python train.py trainer.devices=8 model.tensor_model_parallel_size=8\n")
+        assert (found["framework"], found["parallel.tensor"], found["batch.micro"]) == ("nemo", 8, None)
+
+    def test_a_config_by_itself_is_a_run(self, tmp_path):
+        found = run(tmp_path, gpt__yaml=GPT)
+        assert (found["parallel.world_size"], found["parallel.data"], found["batch.accumulation"]) == (32, 4, 32)
