@@ -90,7 +90,7 @@ def read_config(document: Document | None, program: Sequence[Word] = ()) -> Read
     keys = resolved(keys_of(root, overrides(program[1:])))
     place = root.span if root is not None else literal_place(program[0]) if program else None
     megatron = _is_megatron(keys)
-    claims = (*_launch(keys, place), *(_megatron(keys) if megatron else _lightning(keys)))
+    claims = (*_launch(keys, place, bool(program)), *(_megatron(keys) if megatron else _lightning(keys)))
     return Reading(
         LAYER,
         place,
@@ -109,11 +109,14 @@ def _is_megatron(keys: Keys) -> bool:
 # How the processes start
 
 
-def _launch(keys: Keys, place: Span | None) -> Iterator[Claim]:
-    """Lightning starts a process for each device, or finds them started."""
+def _launch(keys: Keys, place: Span | None, called: bool) -> Iterator[Claim]:
+    """Lightning starts a process for each device, or finds them started. One device is what a config has before the
+    command line fills in the machines.
+    """
     if place is None:
         return
-    yield launcher_by_default("lightning", place, _TOOL)
+    if called or keys.known(*NAMES["launch.processes_per_node"]) != 1:
+        yield launcher_by_default("lightning", place, _TOOL)
     if keys.node(*NAMES["launch.nodes"]) is None:
         yield Claim("launch.nodes", default(1, _TOOL), NAMES["launch.nodes"][0])
     yield from one(keys, NAMES["launch.nodes"], "launch.nodes", whole_number)
