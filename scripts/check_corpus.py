@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import re
 import sys
 import traceback
@@ -416,6 +417,63 @@ def _nemo_copies(model: Tree, trainer: Tree) -> Expected:
     }
 
 
+# nanotron's config (2411b02 src/nanotron/config)
+
+_NANOTRON_NAMES: Mapping[str, Mapping[str, str]] = {
+    "parallelism": {
+        "dp": "parallel.data",
+        "tp": "parallel.tensor",
+        "pp": "parallel.pipeline",
+        "context_parallel_size": "parallel.context",
+        "expert_parallel_size": "parallel.expert",
+        "tp_linear_async_communication": "overlap.tensor",
+    },
+    "tokens": {
+        "micro_batch_size": "batch.micro",
+        "batch_accumulation_per_replica": "batch.accumulation",
+        "sequence_length": "data.sequence_length",
+        "train_steps": "run.steps",
+    },
+    "optimizer": {"zero_stage": "sharding.stage", "clip_grad": "optimizer.clip"},
+}
+_NANOTRON_SHAPE = {
+    "num_hidden_layers": "model.layers",
+    "hidden_size": "model.hidden",
+    "intermediate_size": "model.ffn",
+    "num_attention_heads": "model.heads",
+    "num_key_value_heads": "model.kv_heads",
+    "vocab_size": "model.vocab",
+    "tie_word_embeddings": "model.tied_embeddings",
+}
+
+
+def nanotron_says(config: Tree) -> Expected | None:
+    """The settings of the plan that nanotron takes from a config."""
+    parallel, model = config["parallelism"], config["model"]
+    degrees = [parallel[name] for name in ("dp", "tp", "pp")]
+    kept = "fp32" if config["optimizer"]["accumulate_grad_in_fp32"] else _SIXTEEN_BITS[model["dtype"]]
+    shape = {} if model["model_config"].get("is_mamba_config") else _named(model["model_config"], _NANOTRON_SHAPE)
+    return {
+        "framework": "nanotron",
+        **{
+            name: value
+            for section, names in _NANOTRON_NAMES.items()
+            for name, value in _named(config[section], names).items()
+        },
+        "parallel.world_size": math.prod(degrees) * parallel.get("context_parallel_size", 1),
+        "parallel.sequence": parallel.get("tp_mode") == "REDUCE_SCATTER",
+        "schedule.kind": "1f1b" if parallel.get("pp_engine") == "1f1b" else "gpipe",
+        "checkpointing.activations": "full" if parallel.get("recompute_layer") else "none",
+        "precision.compute": _SIXTEEN_BITS[model["dtype"]],
+        "precision.gradients": kept,
+        "communication.bucket_bytes": model.get("ddp_bucket_cap_mb", 25) * 2**20,
+        "batch.global": degrees[0]
+        * config["tokens"]["micro_batch_size"]
+        * config["tokens"].get("batch_accumulation_per_replica", 1),
+        **shape,
+    }
+
+
 # Comparing
 
 KINDS: Mapping[str, Kind] = {
@@ -423,6 +481,7 @@ KINDS: Mapping[str, Kind] = {
     "accelerate-yaml": Kind(load_yaml, accelerate_says),
     "torchtitan-toml": Kind(load_toml, torchtitan_says),
     "nemo-yaml": Kind(load_yaml, nemo_says),
+    "nanotron-yaml": Kind(load_yaml, nanotron_says),
 }
 
 

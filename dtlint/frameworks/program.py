@@ -42,8 +42,14 @@ def read(words: Sequence[Word]) -> Reading:
     files = [NamedFile(FILE_FLAGS[flag], value) for flag, value in named if flag in FILE_FLAGS]
     models = [claim for flag, value in named if flag in MODEL_FLAGS and (claim := model_claim(flag, value)) is not None]
     models.extend(_tokenizers_model(named))
+    files.extend(NamedFile("config", value) for flag, value in named if _is_config(flag, value))
     files.extend(_model_file(named))
     return Reading("program", words[0].place if words else None, tuple(models), (*script, *files))
+
+
+def _is_config(flag: str, value: Word) -> bool:
+    """Whether a flag names a YAML config, whose content tells whose it is."""
+    return flag == "--config_file" and value.shown.endswith((".yaml", ".yml"))
 
 
 def _model_file(named: Sequence[tuple[str, Word]]) -> list[NamedFile]:

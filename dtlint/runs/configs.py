@@ -133,6 +133,11 @@ def _reading(document: Document, role: str, program: Sequence[Word]) -> Reading:
 
         if role or nemo.looks_like_config(document):
             return nemo.read_config(document, program)
+    if not role and "parallelism:" in document.source.text:
+        from dtlint.frameworks import nanotron
+
+        if nanotron.looks_like_config(document):
+            return nanotron.read_config(document)
     from dtlint.frameworks import transformers_files
 
     fits = transformers_files.may_be_arguments if role == "arguments" else transformers_files.looks_like_arguments

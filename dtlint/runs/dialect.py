@@ -20,6 +20,7 @@ MODULES = {
     "srun": "slurm",
     "torchtitan-toml": "torchtitan",
     "nemo-yaml": "nemo",
+    "nanotron-yaml": "nanotron",
     "fsdp-python": "fsdp",
     "ddp-python": "ddp",
     "accelerate-flags": "accelerate_launcher",

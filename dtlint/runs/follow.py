@@ -79,6 +79,9 @@ class Follower:
             return [_hidden(named, candidate)] if source is None else [(source, _fsdp_config(source))]
         if named.role == "arguments":
             return self._arguments_file(named, candidate)
+        if named.role == "config":
+            source = self._resolve(named, candidate)
+            return [] if source is None else [(source, self._config(source, "").reading)]
         if named.role in ("torchtitan", "nemo"):
             return self._overridden_file(named, candidate)
         if named.role == "model":

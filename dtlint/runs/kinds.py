@@ -23,7 +23,13 @@ MARKERS: dict[str, tuple[bytes, ...]] = {
         b"trl ",
     ),
     "toml": (b"_parallel_degree",),
-    "yaml": (b"distributed_type", b"per_device_train_batch_size", b"_model_parallel_size", b"exp_manager:"),
+    "yaml": (
+        b"distributed_type",
+        b"per_device_train_batch_size",
+        b"_model_parallel_size",
+        b"exp_manager:",
+        b"batch_accumulation_per_replica",
+    ),
     "json": (
         b"zero_optimization",
         b"train_micro_batch_size_per_gpu",

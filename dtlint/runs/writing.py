@@ -154,6 +154,7 @@ WRITERS: Mapping[str, Writer] = {
     "transformers-file": _entry,
     "torchtitan-toml": _section_entry,
     "nemo-yaml": _section_entry,
+    "nanotron-yaml": _section_entry,
     "fsdp-python": _keyword,
     "ddp-python": _keyword,
     "transformers-python": _keyword,
