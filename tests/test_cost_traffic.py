@@ -72,3 +72,13 @@ def test_full_sharding_gathers_twice_and_scatters_once_for_every_micro_batch() -
         "batch.global": 16,
     }
     assert sent(settings) == {"data": pytest.approx(3 * 2 * 6.738e9 * 7 / 8 * 2, rel=0.001)}
+
+
+def test_full_sharding_gathers_the_stage_of_a_pipeline_once_a_step() -> None:
+    whole = {"framework": "torchtitan", "parallel.world_size": 16, "parallel.pipeline": 2, "precision.reduce": "fp32"}
+    kept = sent({**whole, "sharding.reshard_after_forward": False, "batch.accumulation": 8})
+    # one gather of 2 and one scatter of 4 bytes a parameter over 8 ranks, of the stage that holds most; embedding and
+    # output are 0.13B each of 6.74B
+    assert kept["data"] == pytest.approx(6 * 7 / 8 * (6.738e9 - 2 * 0.131e9) / 2 + 6 * 7 / 8 * 0.131e9, rel=0.001)
+    freed = sent({**whole, "sharding.reshard_after_forward": True, "batch.accumulation": 8})
+    assert freed["data"] == pytest.approx(8 * kept["data"] * 8 / 6)

@@ -250,6 +250,7 @@ class TestLaunches:
     def test_a_config_that_is_not_there_hides_settings(self, tmp_path):
         found = run(tmp_path, run__sh="python train.py trainer.devices=8 model.tensor_model_parallel_size=8\n")
         assert (found["framework"], found["parallel.tensor"], found["batch.micro"]) == ("nemo", 8, None)
+        assert (found["parallel.pipeline"], found["parallel.sequence"]) == (None, None)
 
     def test_one_device_of_a_config_by_itself_is_a_blank(self, tmp_path):
         found = run(tmp_path, gpt__yaml=GPT.replace("devices: 8", "devices: 1").replace("num_nodes: 4", "num_nodes: 1"))

@@ -213,6 +213,58 @@ def test_a_config_that_is_not_there_hides_settings(tmp_path):
     assert (found["framework"], found["parallel.tensor"], found["batch.micro"]) == ("torchtitan", 4, None)
 
 
+def test_nothing_is_taken_for_granted_of_a_config_that_is_not_there(tmp_path):
+    found = run(tmp_path, run__sh="torchrun --nproc_per_node=8 -m torchtitan.train --job.config_file $CONFIG\n")
+    assert (found["parallel.tensor"], found["parallel.data"], found["sharding.stage"]) == (None, None, None)
+
+
+def test_a_config_beside_the_only_launch_is_its_config(tmp_path):
+    found = run(
+        tmp_path,
+        conf__toml="[training]\nlocal_batch_size = 2\n[parallelism]\ntensor_parallel_degree = 2\n",
+        run__sh="torchrun --nproc_per_node=8 -m torchtitan.train --job.config_file $CONFIG --training.local_batch_size=4\n",
+    )
+    assert (found["parallel.tensor"], found["parallel.data"], found["batch.micro"]) == (2, 4, 4)
+
+
+@pytest.mark.parametrize("start", ["./run_train.sh", "bash run_train.sh"])
+def test_the_script_of_the_repository_starts_eight_processes(tmp_path, start):
+    found = run(
+        tmp_path,
+        conf__toml="[parallelism]\ntensor_parallel_degree = 2\n",
+        go__sh=f"CONFIG_FILE=./conf.toml {start} --parallelism.tensor_parallel_degree=4\n",
+    )
+    assert (found["launch.processes"], found["parallel.tensor"], found["parallel.data"]) == (8, 4, 2)
+
+
+def test_the_script_of_the_repository_starts_as_many_as_it_is_told(tmp_path):
+    found = run(
+        tmp_path,
+        conf__toml="[parallelism]\ntensor_parallel_degree = 2\n",
+        go__sh="export NGPU=4\nCONFIG_FILE=./conf.toml ./run_train.sh\n",
+    )
+    assert (found["launch.processes"], found["parallel.data"]) == (4, 2)
+
+
+def test_a_config_in_code_is_not_read(tmp_path):
+    found = run(
+        tmp_path,
+        run__sh="torchrun --nproc_per_node=8 -m torchtitan.train --module llama3 --config llama3_8b --parallelism.tensor_parallel_degree 4\n",
+    )
+    assert (found["framework"], found["parallel.tensor"], found["parallel.pipeline"]) == ("torchtitan", 4, None)
+
+
+def test_a_config_that_a_script_writes(tmp_path):
+    found = run(
+        tmp_path,
+        run__sh=(
+            "TP=4\ncat > conf.toml <<EOF\n[parallelism]\ntensor_parallel_degree = $TP\nEOF\n"
+            "torchrun --nproc_per_node=8 -m torchtitan.train --job.config_file conf.toml\n"
+        ),
+    )
+    assert (found["parallel.tensor"], found["parallel.data"]) == (4, 2)
+
+
 def test_a_config_by_itself_is_a_run(tmp_path):
     found = run(tmp_path, conf__toml="[parallelism]\ndata_parallel_shard_degree = 4\ntensor_parallel_degree = 2\n")
     assert (found["framework"], found["parallel.world_size"]) == ("torchtitan", 8)

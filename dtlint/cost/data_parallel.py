@@ -7,7 +7,7 @@ from dtlint.cost import constants
 from dtlint.cost.communication import all_reduce_seconds, data_group, gather_seconds
 from dtlint.cost.compute import Passes
 from dtlint.cost.figures import Job
-from dtlint.cost.stages import Held, expert_replicas, trained
+from dtlint.cost.stages import Held, expert_replicas, gathering_rounds, trained
 from dtlint.cost.states import state_bytes
 
 
@@ -22,8 +22,8 @@ def data_seconds(job: Job, params: Held, passes: Passes) -> tuple[float, float]:
 
 
 def _fully_sharded(job: Job, params: Held, passes: Passes) -> tuple[float, float]:
-    """FSDP and ZeRO-3: gather forward, gather backward, reduce-scatter, for every micro-batch; beside compute, unless
-    overlap is off."""
+    """FSDP and ZeRO-3: gather forward, gather backward, reduce-scatter, in each round; beside compute, unless overlap
+    is off."""
     width = 4.0 if job.precision.compute == "fp32" else 2.0
     group = data_group(job.layout, job.machine, job.sharding.group)
     pieces = job.shape.layers / job.layout.pipeline * (constants.MATRICES_OF_A_LAYER if job.style == "deepspeed" else 1)
@@ -32,15 +32,16 @@ def _fully_sharded(job: Job, params: Held, passes: Passes) -> tuple[float, float
     near = data_group(job.layout, job.machine, job.sharding.copy) if job.sharding.copy else group
     again = gather_seconds(width * params.total, near, pieces) if job.sharding.reshard else 0.0
     forward, backward = gather, again + scatter
+    rounds = gathering_rounds(job)
     if not job.schedule.overlap_parameters:
-        return job.batch.microbatches * (forward + backward), 0.0
+        return rounds * (forward + backward), 0.0
     if _too_large_to_prefetch(job):
         shown = forward + backward - scatter + _beside(scatter, passes.backward)
     else:
         shown = _beside(forward, passes.forward) + _beside(backward, passes.backward)
     once = shown + forward / max(1, job.shape.layers)
     copies = replica_seconds(job, params)
-    return job.batch.microbatches * once + copies, job.batch.microbatches * (forward + backward - shown)
+    return rounds * once + copies, rounds * (forward + backward - shown)
 
 
 def _too_large_to_prefetch(job: Job) -> bool:

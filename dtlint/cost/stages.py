@@ -163,3 +163,12 @@ def trained(job: Job, params: Held) -> Held:
     """The parameters of those held that get gradients: all, or the share of the adapters."""
     trainable = job.shape.trainable
     return params if trainable is None else Held(trainable / (job.layout.pipeline * job.layout.tensor), 0.0)
+
+
+def gathering_rounds(job: Job) -> int:
+    """How often a step gathers sharded parameters and scatters gradients: for every micro-batch, but once where FSDP
+    keeps the parameters of a pipeline's stage for the whole flush (torch distributed/pipelining/stage.py,
+    backward_maybe_with_nosync).
+    """
+    whole_flush = job.style == "fsdp" and job.layout.pipeline > 1 and not job.sharding.reshard
+    return 1 if whole_flush else job.batch.microbatches

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dtlint.cost.activations import tokens_per_rank
 from dtlint.cost.communication import ring_all_reduce_bytes
 from dtlint.cost.job import Job
-from dtlint.cost.stages import Stage, held, stages
+from dtlint.cost.stages import Stage, gathering_rounds, held, stages
 from dtlint.cost.states import state_bytes
 
 HALF_PRECISION = 2.0
@@ -67,7 +67,7 @@ def data_bytes(job: Job, stage: Stage) -> float:
     """Gradients and gathered parameters over data parallelism, by what the sharding stage shares out.
 
     Stage 0 all-reduces gradients; 1 and 2 reduce-scatter them (DeepSpeed all-reduces) and gather parameters; 3 gathers
-    parameters forward and backward and reduce-scatters gradients, for every micro-batch.
+    parameters forward and backward and reduce-scatters gradients, in each round.
     """
     ranks = job.layout.data * job.layout.context * job.layout.ulysses
     parameters, sharding = held(job, stage).total, job.sharding
@@ -76,7 +76,7 @@ def data_bytes(job: Job, stage: Stage) -> float:
         near = sharding.copy or sharding.group
         again = width * (near - 1) / near if sharding.reshard else 0.0
         moved = (width + job.precision.reduce) * (sharding.group - 1) / sharding.group + again
-        return moved * parameters * job.batch.microbatches
+        return moved * parameters * gathering_rounds(job)
     width = state_bytes(job.style, job.precision, sharding.stage, 1).gradients if job.style == "megatron" else 0.0
     gradients = ring_all_reduce_bytes((width or job.precision.reduce) * parameters, ranks)
     if sharding.stage and job.style != "deepspeed":

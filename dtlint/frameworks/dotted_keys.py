@@ -115,6 +115,13 @@ def whole(value: Setting | None) -> int | None:
     return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 
+def hiding(reading: Reading, names: Iterable[str], why: str) -> Reading:
+    """A reading whose config could not be read: the settings that it may hold and nothing else states are not known."""
+    told = {claim.setting for claim in reading.claims}
+    hidden = tuple(Claim(name, Unknown(why, f"--set {name}=...")) for name in names if name not in told)
+    return reading._replace(claims=(*reading.claims, *hidden), unread=why)
+
+
 def launcher_by_default(name: str, place: Span, tool: str) -> Claim:
     """What starts the processes of a config that is read by itself; that it is called is said elsewhere."""
     return Claim("launch.launcher", Value(name, Origin("default", place, (), tool)))

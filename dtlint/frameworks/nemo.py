@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dtlint.frameworks import Claim, NamedFile, Reading
 from dtlint.frameworks.arguments import stretch
 from dtlint.frameworks.deepspeed_values import flag, known, number, whole_number, word
-from dtlint.frameworks.dotted_keys import Keys, keys_of, launcher_by_default, one, unread, worded
+from dtlint.frameworks.dotted_keys import Keys, hiding, keys_of, launcher_by_default, one, unread, worded
 from dtlint.frameworks.hydra import config_file, keys_given, overrides
 from dtlint.frameworks.nemo_spelling import NAMES, spell_in
 from dtlint.frameworks.omegaconf import resolved
@@ -19,7 +19,7 @@ from dtlint.languages.traced import Word
 from dtlint.source import Span
 from dtlint.value import Origin, Plain, Setting, Unknown, Value, default
 
-__all__ = ["looks_like_config", "read_arguments", "read_config", "recognise", "spell_in"]
+__all__ = ["looks_like_config", "read_arguments", "read_config", "recognise", "spell_in", "without_config"]
 
 LAYER = "nemo-yaml"
 ARGUMENTS_LAYER = "nemo-arguments"
@@ -71,6 +71,11 @@ def read_arguments(program: Sequence[Word]) -> Reading:
         files=(named,),
         framework="nemo" if _is_megatron(keys_of(None, overrides(program[1:]))) else "",
     )
+
+
+def without_config(program: Sequence[Word], why: str) -> Reading:
+    """What the command line says whose config could not be read."""
+    return hiding(read_config(None, program), NAMES, why)
 
 
 def looks_like_config(document: Document) -> bool:

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dtlint.frameworks import Claim, NamedFile, Reading
 from dtlint.frameworks.arguments import stretch
 from dtlint.frameworks.deepspeed_values import flag, format_name, known, number, whole_number, word
-from dtlint.frameworks.dotted_keys import Keys, Read, keys_of, node_of, one, unread, whole, worded
+from dtlint.frameworks.dotted_keys import Keys, Read, hiding, keys_of, node_of, one, unread, whole, worded
 from dtlint.frameworks.options import literal_place
 from dtlint.frameworks.torchtitan_spelling import NAMES, spell_in
 from dtlint.languages.json_tree import Document, Node, entry, setting
 from dtlint.languages.traced import Word
 from dtlint.value import Plain, Setting, Unknown, Value, default, written
 
-__all__ = ["looks_like_config", "read_arguments", "read_config", "recognise", "spell_in"]
+__all__ = ["looks_like_config", "read_arguments", "read_config", "recognise", "spell_in", "without_config"]
 
 LAYER = "torchtitan-toml"
 ARGUMENTS_LAYER = "torchtitan-arguments"
@@ -69,8 +69,13 @@ def read_arguments(program: Sequence[Word]) -> Reading:
     if path is not None:
         return Reading(ARGUMENTS_LAYER, place, files=(NamedFile("torchtitan", path),), framework="torchtitan")
     chosen = next((named[name] for name in reversed(_REGISTRY) if name in named), None)
-    hidden = f"the config function {chosen.shown} is not read" if chosen is not None else ""
-    return read_config(None, program)._replace(place=place, unread=hidden)
+    reading = read_config(None, program)._replace(place=place)
+    return reading if chosen is None else hiding(reading, NAMES, f"the config function {chosen.shown} is not read")
+
+
+def without_config(program: Sequence[Word], why: str) -> Reading:
+    """What the command line says whose config could not be read."""
+    return hiding(read_config(None, program), NAMES, why)
 
 
 def looks_like_config(document: Document) -> bool:

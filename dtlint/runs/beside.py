@@ -10,6 +10,8 @@ from dtlint.runs.configs import Config
 ACCELERATE = "accelerate-yaml"
 DEEPSPEED = "deepspeed-json"
 ARGUMENTS = "transformers-file"
+_OVERRIDDEN = {"torchtitan-toml": "torchtitan-arguments", "nemo-yaml": "nemo-arguments"}
+"""Configs that their program's command line overrides, with the layer of that line."""
 _LAUNCHED = "accelerate-flags"
 _TOLD = ("transformers-arguments", "megatron-arguments")
 """Layers of command lines that hold the arguments themselves."""
@@ -20,7 +22,7 @@ def lone_configs(free: Sequence[Config], readings: Sequence[Reading]) -> list[Co
     that kind and can use it.
     """
     taken: list[Config] = []
-    for layer in (ARGUMENTS, ACCELERATE, DEEPSPEED):
+    for layer in (*_OVERRIDDEN, ARGUMENTS, ACCELERATE, DEEPSPEED):
         alike = [config for config in free if config.reading.layer == layer]
         if len(alike) == 1 and _wanted(layer, [*readings, *(config.reading for config in taken)]):
             taken.append(alike[0])
@@ -44,6 +46,8 @@ def accelerate_launch(readings: Iterable[Reading]) -> Reading | None:
 def _wanted(layer: str, readings: Sequence[Reading]) -> bool:
     if any(reading.layer == layer and not reading.unread for reading in readings):
         return False
+    if layer in _OVERRIDDEN:
+        return any(reading.layer == _OVERRIDDEN[layer] for reading in readings)
     if layer == ACCELERATE:
         return any(reading.layer == _LAUNCHED for reading in readings)
     if layer == ARGUMENTS:

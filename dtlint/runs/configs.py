@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from importlib import import_module
+from collections.abc import Sequence
 
 from dtlint.frameworks import NamedFile, Reading
 from dtlint.languages.json_tree import Document
@@ -52,14 +51,11 @@ def read_config(source: Source, role: str = "", program: Sequence[Word] = ()) ->
 
 def without_config(named: NamedFile, program: Sequence[Word]) -> Reading:
     """What the command line of a program says whose config could not be read."""
-    return _overridden(named.role)(None, program)._replace(unread=f"{named.path.shown} was not found")
+    from dtlint.frameworks import nemo, torchtitan
 
-
-def _overridden(role: str) -> Callable[[Document | None, Sequence[Word]], Reading]:
-    """The reader of a kind of config that its program's command line overrides."""
-    reader: Callable[[Document | None, Sequence[Word]], Reading]
-    reader = import_module(f"dtlint.frameworks.{role}").read_config
-    return reader
+    reader = torchtitan if named.role == "torchtitan" else nemo
+    reading: Reading = reader.without_config(program, f"the config {named.path.shown} was not found")
+    return reading
 
 
 def read_model_config(source: Source) -> Config:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from dtlint.frameworks import NamedFile, Reading
@@ -195,9 +195,12 @@ class Follower:
         self.problems.extend(map(file_problem, program_problems(source)))
         return program_readings(source, self.tree, words)
 
-    def with_files(self, config: Config) -> list[tuple[Source, Reading]]:
-        """A config that no launch names, and the DeepSpeed config that it names."""
-        found = [(config.source, config.reading)]
+    def with_files(self, config: Config, program: Sequence[Word] = ()) -> list[tuple[Source, Reading]]:
+        """A config that no launch names, and the DeepSpeed config that it names; `program` is the command line that
+        overrides it.
+        """
+        reading = read_config(config.source, program=program).reading if program else config.reading
+        found = [(config.source, reading)]
         folder = config.source.file.parent if config.source.file is not None else self.tree.current
         for named in config.reading.files:
             if named.role == "model":

@@ -159,21 +159,21 @@ class Joiner:
             for source, reading in self._follower.named_file(named, candidate):
                 sources.append(source)
                 readings.append(reading)
-        assumptions = self._beside([*candidate.found.readings, *readings], readings, sources)
+        assumptions = self._beside(candidate.found, readings, sources)
         if assumptions:
             readings = [reading for reading in readings if not reading.unread]
         readings.extend(_unread_default([*candidate.found.readings, *readings]))
         return Parts(tuple(readings), tuple(dict.fromkeys(sources)), tuple(assumptions))
 
-    def _beside(self, told: Sequence[Reading], readings: list[Reading], sources: list[Source]) -> list[str]:
-        """Configs that no launch names join the only launch that there is; `told` is what it says and names."""
+    def _beside(self, found: Found, readings: list[Reading], sources: list[Source]) -> list[str]:
+        """Configs that no launch names join the only launch that there is, which says `found` and names `readings`."""
         if len({_launch_key(candidate) for candidate in self._launches}) != 1:
             return []
         assumptions = []
         follower = self._follower
         unnamed = [config for path, config in follower.configs.items() if path not in follower.named]
-        for config in lone_configs(unnamed, told):
-            for source, reading in self._follower.with_files(config):
+        for config in lone_configs(unnamed, [*found.readings, *readings]):
+            for source, reading in self._follower.with_files(config, found.program):
                 self._follower.named.add(source.path)
                 readings.append(reading)
                 sources.append(source)

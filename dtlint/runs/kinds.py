@@ -21,6 +21,7 @@ MARKERS: dict[str, tuple[bytes, ...]] = {
         b"swift",
         b"llamafactory",
         b"trl ",
+        b"run_train.sh",
     ),
     "toml": (b"_parallel_degree",),
     "yaml": (

@@ -126,6 +126,10 @@ def _launcher_reading(words: tuple[Word, ...], env: Mapping[str, Word], read_fil
 
     if llama_factory.recognise(words):
         return llama_factory.read_launch(words, env)
+    from dtlint.frameworks import torchtitan_launcher
+
+    if torchtitan_launcher.recognise(words, env):
+        return torchtitan_launcher.read_launch(words, env)
     from dtlint.frameworks import trl
 
     if trl.recognise(words):
