@@ -114,7 +114,7 @@ def test_reports_load_nothing_heavy() -> None:
 
 
 LEFT_OUT = (
-    "config_file", "config_schema", "frameworks.accelerate", "frameworks.deepspeed_launcher", "frameworks.mpirun",
+    "config_file", "config_schema", "frameworks.accelerate", "frameworks.nemo", "frameworks.torchtitan", "frameworks.deepspeed_launcher", "frameworks.mpirun",
     "frameworks.slurm", "frameworks.swift", "frameworks.transformers", "languages.python", "languages.yaml",
     "languages.shell.arithmetic", "languages.shell.compound", "languages.shell.conditions", "languages.shell.deciding",
     "languages.shell.filters", "languages.shell.relevance", "languages.shell.rewriting", "report.explain",

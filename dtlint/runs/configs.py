@@ -9,6 +9,7 @@ from dtlint.frameworks import NamedFile, Reading
 from dtlint.languages.json_tree import Document
 from dtlint.languages.traced import Word
 from dtlint.record import NamedTuple
+from dtlint.runs.kinds import TOML_START
 from dtlint.runs.model import FileProblem
 from dtlint.source import Source
 
@@ -83,7 +84,8 @@ def _document(source: Source) -> Document:
 
 
 def _is_toml(source: Source) -> bool:
-    return source.path.lower().endswith(".toml")
+    named = "." in source.path.rpartition("/")[2]
+    return source.path.lower().endswith(".toml") or (not named and TOML_START.match(source.text) is not None)
 
 
 def _is_yaml(source: Source) -> bool:

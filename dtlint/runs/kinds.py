@@ -54,6 +54,8 @@ read.
 """
 
 
+TOML_START = re.compile(r"(?:\s|#[^\n]*\n)*\[[A-Za-z_][\w.]*\][ \t]*(?:#[^\n]*)?\r?\n")
+"""How a TOML file of sections begins."""
 _IMPORT = r"(?m)^(?:import torch|from torch|import deepspeed|from [\w.]+ import )"
 
 
@@ -95,12 +97,16 @@ def _by_content(file: Path) -> str:
 
 
 def kind_of_text(text: str) -> str:
-    """The kind of text that has no name: JSON by its brace, Python by its imports, else a script."""
+    """The kind of text that has no name: JSON by its brace, YAML by a key of its own, TOML by its first section,
+    Python by its imports, else a script.
+    """
     start = text.lstrip()
     if start.startswith("{"):
         return "json"
-    if re.search(r"(?m)^distributed_type:", start):
+    if re.search(r"(?m)^(?:distributed_type|trainer|parallelism):", start):
         return "yaml"
+    if TOML_START.match(start):
+        return "toml"
     lines = start.splitlines()
     first = lines[0] if lines else ""
     is_python = "python" in first if first.startswith("#!") else re.search(_IMPORT, start) is not None

@@ -29,6 +29,8 @@ LAUNCHER_MODULES = frozenset(
 _WORDS_BEFORE_ACCELERATE = 8
 MANAGERS = ("srun", "mpirun")
 ReadFile = Callable[[str], Source | None]
+_OF_NEMO = ("model.", "exp_manager.")
+"""What overrides of NeMo's configs begin with."""
 _NODE_RANK = ("--node-rank", "--machine-rank")
 
 
@@ -162,10 +164,13 @@ def _argument_readings(program: Sequence[Word]) -> list[Reading]:
 
 def _with_overrides(program: Sequence[Word]) -> Reading | None:
     """What a command line says that names a config and overrides it."""
-    from dtlint.frameworks import torchtitan
+    text = " ".join(word.shown for word in program)
+    if "torchtitan" in text or "--job." in text:
+        from dtlint.frameworks import torchtitan
 
-    if torchtitan.recognise(program):
-        return torchtitan.read_arguments(program)
+        return torchtitan.read_arguments(program) if torchtitan.recognise(program) else None
+    if not any(sign in text for sign in _OF_NEMO):
+        return None
     from dtlint.frameworks import nemo
 
     return nemo.read_arguments(program) if nemo.recognise(program) else None
@@ -197,7 +202,7 @@ def _is_launch(words: Sequence[Word], program: Sequence[Word], arguments: Sequen
 
 
 def _names_config(reading: Reading) -> bool:
-    return any(file.role == "deepspeed" for file in reading.files)
+    return any(file.role in ("deepspeed", "nemo") for file in reading.files)
 
 
 def _plain_start(words: Sequence[Word], program: Sequence[Word]) -> Reading:
