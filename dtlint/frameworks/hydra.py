@@ -39,7 +39,7 @@ def overrides(words: Sequence[Word]) -> dict[str, tuple[str, Node]]:
 
 def config_file(program: Sequence[Word], role: str) -> NamedFile | None:
     """The config that the options of a program's command line name; None where they name none."""
-    options = dict(_valued(program[1:]))
+    options = dict(_valued(program[1:], _OPTIONS))
     name = options.get("name")
     if name is None:
         return None
@@ -78,13 +78,18 @@ def _name(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
-def _valued(words: Sequence[Word]) -> Iterator[tuple[str, Word]]:
+def option(words: Sequence[Word], flag: str) -> Word | None:
+    """The value of an option beside the overrides; None where it is not given."""
+    return dict(_valued(words, {flag: flag})).get(flag)
+
+
+def _valued(words: Sequence[Word], options: Mapping[str, str]) -> Iterator[tuple[str, Word]]:
     for index, word in enumerate(words):
         head, sign, _ = word.shown.partition("=")
-        if head in _OPTIONS and sign:
-            yield _OPTIONS[head], word.part(len(head) + 1)
-        elif head in _OPTIONS and index + 1 < len(words):
-            yield _OPTIONS[head], words[index + 1]
+        if head in options and sign:
+            yield options[head], word.part(len(head) + 1)
+        elif head in options and index + 1 < len(words):
+            yield options[head], words[index + 1]
 
 
 def _folder(script: Word, folder: Word | None) -> tuple[Piece, ...]:

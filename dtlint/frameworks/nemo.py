@@ -10,7 +10,7 @@ from dtlint.frameworks import Claim, NamedFile, Reading
 from dtlint.frameworks.arguments import stretch
 from dtlint.frameworks.deepspeed_values import flag, known, number, whole_number, word
 from dtlint.frameworks.dotted_keys import Keys, hiding, keys_of, launcher_by_default, one, unread, worded
-from dtlint.frameworks.hydra import config_file, keys_given, overrides
+from dtlint.frameworks.hydra import config_file, keys_given, option, overrides
 from dtlint.frameworks.nemo_spelling import NAMES, spell_in
 from dtlint.frameworks.omegaconf import resolved
 from dtlint.frameworks.options import literal_place
@@ -24,6 +24,7 @@ __all__ = ["looks_like_config", "read_arguments", "read_config", "recognise", "s
 LAYER = "nemo-yaml"
 ARGUMENTS_LAYER = "nemo-arguments"
 _TOOL = "NeMo"
+_RECIPE = "--recipe"
 _MEGATRON = (
     "tensor_model_parallel_size", "pipeline_model_parallel_size", "micro_batch_size", "global_batch_size",
     "megatron_amp_O2",
@@ -61,10 +62,13 @@ def recognise(program: Sequence[Word]) -> bool:
 
 def read_arguments(program: Sequence[Word]) -> Reading:
     """The config that the command line names, else the program, whose decorator names one. What the overrides say
-    counts with the file: `read_config`.
+    counts with the file: `read_config`. A recipe of Megatron-Bridge is code that is not read.
     """
-    named = config_file(program, "nemo") or NamedFile("nemo", program[0])
     place = stretch(program, literal_place(program[0]))
+    recipe = option(program[1:], _RECIPE)
+    if recipe is not None:
+        return without_config(program, f"the recipe {recipe.shown} is not read")._replace(place=place)
+    named = config_file(program, "nemo") or NamedFile("nemo", program[0])
     return Reading(
         ARGUMENTS_LAYER,
         place,

@@ -14,6 +14,11 @@ def _degree(name: str) -> tuple[str, ...]:
     return (f"model.{name}", f"strategy.{name}", f"trainer.strategy.{name}")
 
 
+def _batch(name: str) -> tuple[str, ...]:
+    """A key of the model's section in NeMo 1 (of its data in finetuning), of others in NeMo 2 and Megatron-Bridge."""
+    return (f"model.{name}", f"model.data.train_ds.{name}", f"data.{name}", f"train.{name}")
+
+
 NAMES: Mapping[str, tuple[str, ...]] = {
     "parallel.tensor": _degree("tensor_model_parallel_size"),
     "parallel.pipeline": _degree("pipeline_model_parallel_size"),
@@ -22,9 +27,14 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "parallel.expert": _degree("expert_model_parallel_size"),
     "parallel.expert_tensor": _degree("expert_tensor_parallel_size"),
     "parallel.sequence": _degree("sequence_parallel"),
-    "batch.micro": ("model.micro_batch_size", "data.micro_batch_size"),
-    "batch.global": ("model.global_batch_size", "data.global_batch_size"),
-    "data.sequence_length": ("model.encoder_seq_length", "model.data.seq_length", "data.seq_length"),
+    "batch.micro": _batch("micro_batch_size"),
+    "batch.global": _batch("global_batch_size"),
+    "data.sequence_length": (
+        "model.encoder_seq_length",
+        "model.data.seq_length",
+        "data.seq_length",
+        "model.seq_length",
+    ),
     "model.layers": ("model.num_layers",),
     "model.hidden": ("model.hidden_size",),
     "model.ffn": ("model.ffn_hidden_size",),

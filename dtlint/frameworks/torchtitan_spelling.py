@@ -14,7 +14,11 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "parallel.context": ("parallelism.context_parallel_degree", "experimental.context_parallel_degree"),
     "parallel.expert": ("parallelism.expert_parallel_degree", "experimental.expert_parallel_degree"),
     "parallel.expert_tensor": ("parallelism.expert_tensor_parallel_degree",),
-    "sharding.group": ("parallelism.data_parallel_shard_degree", "training.data_parallel_shard_degree"),
+    "sharding.group": (
+        "parallelism.data_parallel_shard_degree",
+        "training.data_parallel_shard_degree",
+        "training.data_parallel_degree",
+    ),
     "sharding.instances": ("parallelism.data_parallel_replicate_degree", "training.data_parallel_replicate_degree"),
     "sharding.reshard_after_forward": (
         "parallelism.fsdp_reshard_after_forward",
