@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from readings import claims
+from readings import claims, members
 
 from dtlint.api import check
 from dtlint.frameworks import torchtitan
@@ -105,6 +105,38 @@ def test_the_size_of_a_pipelines_micro_batch():
     assert read(text) == {"batch.micro": 2, "batch.accumulation": 8, "parallel.pipeline": 4}
 
 
+def test_earlier_releases_cut_the_local_batch_into_as_many_parts_as_stages():
+    text = "[training]\nbatch_size = 16\n[experimental]\npipeline_parallel_degree = 4\n"
+    assert read(text) == {"batch.micro": 4, "batch.accumulation": 4, "parallel.pipeline": 4}
+    assert read(f"{text}pipeline_parallel_microbatches = 8\n") == {
+        "batch.micro": 2,
+        "batch.accumulation": 8,
+        "parallel.pipeline": 4,
+    }
+
+
+def test_offload_moves_parameters_and_optimizer():
+    found = read("[training]\nenable_cpu_offload = true\n")
+    assert found == {"sharding.offload_optimizer": "cpu", "sharding.offload_parameters": "cpu"}
+
+
+class TestMisspeltKeys:
+    def found(self, text):
+        reading = torchtitan.read_config(read_toml(Source("conf.toml", text)))
+        return members(reading, "config.unknown", "key", "suggestion")
+
+    def test_a_key_that_resembles_a_known_one(self):
+        assert self.found("[parallelism]\ntensor_paralel_degree = 2\n") == [
+            ("tensor_paralel_degree", "tensor_parallel_degree")
+        ]
+
+    def test_a_key_of_a_fork_is_left_alone(self):
+        assert self.found("[parallelism]\nhybrid_degree = 2\n[mine]\nx = 1\n") == []
+
+    def test_a_module_may_add_keys(self):
+        assert self.found("[job]\ncustom_config_module = 'a'\n[parallelism]\ntensor_paralel_degree = 2\n") == []
+
+
 @pytest.mark.parametrize(
     ("schedule", "expected"),
     [
@@ -136,6 +168,7 @@ def test_a_schedule_without_a_pipeline_says_nothing():
             "[model]\nconverters = ['float8']\n[quantize.linear.float8]\nrecipe_name = 'rowwise'",
             {"precision.compute": "fp8-rowwise"},
         ),
+        ("[float8]\nenable_float8_linear = true", {"precision.compute": "fp8"}),
         ("[model]\nconverters = ['mx']", {"precision.compute": "mxfp8"}),
         ("[model]\nconverters = ['quantize.grouped_mm.float8']", {}),
         (

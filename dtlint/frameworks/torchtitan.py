@@ -9,6 +9,7 @@ from dtlint.frameworks.arguments import stretch
 from dtlint.frameworks.deepspeed_values import flag, format_name, known, number, whole_number, word
 from dtlint.frameworks.dotted_keys import Keys, Read, hiding, keys_of, node_of, one, unread, whole, worded
 from dtlint.frameworks.options import literal_place
+from dtlint.frameworks.torchtitan_keys import misspelt
 from dtlint.frameworks.torchtitan_spelling import NAMES, spell_in
 from dtlint.languages.json_tree import Document, Node, entry, setting
 from dtlint.languages.traced import Word
@@ -44,10 +45,13 @@ distributed/pipeline_parallel.py).
 """
 PART = "parallelism.pipeline_parallel_microbatch_size"
 """The key for the samples of a pipeline's micro-batch."""
-_PARTS = "experimental.pipeline_parallel_microbatches"
-"""The key of earlier releases for the number of a pipeline's micro-batches."""
+_PARTS = ("experimental.pipeline_parallel_microbatches", "parallelism.pipeline_parallel_microbatches")
+"""The keys of earlier releases for the number of a pipeline's micro-batches."""
 _LOCAL = 8
 """The local batch where none is written (v0.2.2 config/job_config.py)."""
+_OLD_EIGHT_BIT = "float8.enable_float8_linear"
+"""The switch of earlier releases for 8-bit matrix products."""
+_OFFLOAD = ("training.enable_cpu_offload",)
 _TOOL = "torchtitan"
 _MODES: Mapping[Plain, Plain] = {"none": "none", "selective": "selective", "full": "full"}
 
@@ -90,7 +94,9 @@ def read_config(document: Document | None, program: Sequence[Word] = ()) -> Read
     root = document.root if document is not None else None
     keys = keys_of(root, given)
     place = root.span if root is not None else literal_place(program[0]) if program else None
-    return Reading(LAYER, place, tuple(_claims(keys)), framework="torchtitan")
+    unknown = tuple(misspelt(root)) if root is not None else ()
+    collections = {"config.unknown": unknown} if unknown else {}
+    return Reading(LAYER, place, tuple(_claims(keys)), framework="torchtitan", collections=collections)
 
 
 # The command line (tyro): `--section.name=value`, `--section.name value`, `--section.name`, `--section.no-name`
@@ -166,6 +172,8 @@ def _data_parallel(keys: Keys) -> Iterator[Claim]:
         yield from one(keys, shards, "sharding.stage", _number(0))
     elif replica > 1:
         yield from one(keys, replicas, "sharding.instances", whole_number)
+    for name in ("sharding.offload_optimizer", "sharding.offload_parameters"):
+        yield from worded(keys, _OFFLOAD, name, {True: "cpu", False: "none"})
     yield from _reshard(keys)
 
 
@@ -205,20 +213,32 @@ def _parts(keys: Keys) -> Iterator[Claim]:
     """The micro-batches of a pipeline (v0.2.2 distributed/pipeline_parallel.py): all of a step, where no larger global
     batch is written.
     """
-    local_node, size_node, count_node = keys.node(*NAMES["batch.micro"]), keys.node(PART), keys.node(_PARTS)
+    local_node, size_node = keys.node(*NAMES["batch.micro"]), keys.node(PART)
     local = _LOCAL if local_node is None else whole(whole_number(local_node))
-    size = 1 if size_node is None else whole(whole_number(size_node))
-    if count_node is not None or not local or not size or local % size:
-        why = f"{_PARTS if count_node is not None else PART} cuts the local batch"
-        yield Claim("batch.micro", Unknown(why, "--set batch.micro=N"), PART)
-        yield from one(keys, (_PARTS,), "schedule.microbatches", whole_number)
+    size = _part(keys, local)
+    if not local or not size or local % size:
+        yield Claim("batch.micro", Unknown("the pipeline cuts the local batch", "--set batch.micro=N"), PART)
         return
-    part = default(1, _TOOL) if size_node is None else whole_number(size_node)
+    part = default(size, _TOOL) if size_node is None else whole_number(size_node)
     yield Claim("batch.micro", part, keys.spelled.get(PART, PART))
     steps = "schedule.microbatches" if (keys.known(*NAMES["batch.global"]) or -1) != -1 else "batch.accumulation"
     if local_node is None:
         yield Claim(steps, default(local // size, _TOOL), NAMES["batch.micro"][0])
     yield from one(keys, NAMES["batch.micro"], steps, _number(local // size))
+
+
+def _part(keys: Keys, local: int | None) -> int | None:
+    """The samples of a micro-batch: as written, else one; releases that had the pipeline among `experimental` cut the
+    local batch into as many parts as there are stages, or as their key says.
+    """
+    size, count = keys.node(PART), keys.node(*_PARTS)
+    if size is not None:
+        return whole(whole_number(size))
+    degree = keys.first(*NAMES["parallel.pipeline"])
+    if count is None and (degree is None or not degree[0].startswith("experimental.")):
+        return 1
+    parts = _degree(keys, "parallel.pipeline") if count is None else whole(whole_number(count))
+    return local // parts if local and parts and local % parts == 0 else None
 
 
 def _pipeline(keys: Keys) -> Iterator[Claim]:
@@ -252,7 +272,9 @@ def _precision(keys: Keys) -> Iterator[Claim]:
     converters = keys.node("model.converters")
     names = [str(item.value) for item in converters.items] if converters is not None else []
     eight = next((_eight_bit(name, keys) for name in names if _eight_bit(name, keys)), "")
-    if converters is not None and eight:
+    if keys.known(_OLD_EIGHT_BIT) is True:
+        yield from worded(keys, (_OLD_EIGHT_BIT,), "precision.compute", {True: "fp8"})
+    elif converters is not None and eight:
         yield Claim("precision.compute", written(eight, converters.span), keys.spelled.get("model.converters", ""))
     else:
         yield from one(keys, NAMES["precision.compute"], "precision.compute", format_name)

@@ -1,0 +1,32 @@
+"""Keys of torchtitan's config that it does not know, as far as they are misspelt ones that it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dtlint.frameworks import Member
+from dtlint.frameworks.arguments import meant, texts
+from dtlint.languages.json_tree import Node, entry, member
+
+_OWN_KEYS = (("job", "custom_config_module"), ("experimental", "custom_args_module"))
+"""Keys that name a module with further keys."""
+
+
+def misspelt(root: Node) -> Iterator[Member]:
+    """Members of `config.unknown`: `key`, `section`, `suggestion`, `effect` (torchtitan refuses what it does not know).
+
+    Forks have keys of their own, so that only what resembles a known key is taken for a mistake.
+    """
+    from dtlint.catalog.torchtitan_keys import torchtitan_keys
+
+    if any(member(root, *path) is not None for path in _OWN_KEYS):
+        return
+    for section, names in torchtitan_keys().items():
+        table = entry(root, section)
+        for found in table.node.entries if table is not None else ():
+            near = None if found.key in names else meant(found.key, sorted(names))
+            if near is not None:
+                yield Member(
+                    found.place,
+                    texts(found.place, key=found.key, section=section, effect="refused", suggestion=near, since="0"),
+                )
