@@ -105,7 +105,7 @@ def _is_meant(document: Document, role: str) -> bool:
 def _marked(text: str) -> bool:
     return any(
         word in text
-        for word in ("distributed_type:", "per_device_train_batch_size:", "_parallel_degree", "_model_parallel_size:")
+        for word in ("distributed_type:", "per_device_train_batch_size:", "[parallelism]", "_model_parallel_size:")
     )
 
 

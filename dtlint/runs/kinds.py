@@ -23,7 +23,7 @@ MARKERS: dict[str, tuple[bytes, ...]] = {
         b"trl ",
         b"run_train.sh",
     ),
-    "toml": (b"_parallel_degree",),
+    "toml": (b"_parallel_", b"[parallelism]"),
     "yaml": (
         b"distributed_type",
         b"per_device_train_batch_size",
