@@ -259,3 +259,33 @@ class TestLaunches:
     def test_a_config_by_itself_is_a_run(self, tmp_path):
         found = run(tmp_path, gpt__yaml=GPT)
         assert (found["parallel.world_size"], found["parallel.data"], found["batch.accumulation"]) == (32, 4, 32)
+
+
+def spelled(text: str, setting: str, value: object, *words: str) -> str | None:
+    return nemo.spell_in(reading(text, *words), setting, value)  # type: ignore[arg-type]
+
+
+class TestSpelling:
+    def test_as_the_file_has_it(self):
+        assert spelled(GPT, "parallel.tensor", 8) == "model.tensor_model_parallel_size: 8"
+
+    def test_as_the_command_line_has_it(self):
+        assert spelled(GPT, "parallel.tensor", 8, "++model.tensor_model_parallel_size=16") == (
+            "++model.tensor_model_parallel_size=8"
+        )
+
+    def test_a_key_that_is_not_written(self):
+        assert spelled(GPT, "parallel.sequence", True) == "model.sequence_parallel: true"
+
+    def test_the_optimizer_that_shards(self):
+        text = f"{GPT}  optim:\n    name: fused_adam\n"
+        assert spelled(text, "sharding.stage", 1) == "model.optim.name: distributed_fused_adam"
+
+    def test_a_value_that_another_key_decides(self):
+        assert spelled(f"{GPT}  fp8: True\n", "precision.compute", "bf16") == "trainer.precision: bf16"
+        assert spelled(f"{GPT}  activation: gelu\n", "model.gated_mlp", True) is None
+
+    def test_lightnings_strategy(self):
+        text = "exp_manager: {}\ntrainer:\n  strategy: ddp_find_unused_parameters_true\nmodel: {}\n"
+        assert spelled(text, "communication.find_unused", False) == "trainer.strategy: ddp"
+        assert spelled(text, "parallel.tensor", 2) is None

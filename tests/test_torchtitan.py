@@ -306,3 +306,42 @@ def test_a_config_by_itself_is_a_run(tmp_path):
 def test_other_toml_is_nothing(tmp_path):
     (tmp_path / "pyproject.toml").write_text("[tool.x]\ntensor_parallel_degree = 2\n", encoding="utf-8")
     assert json.loads(report_json(check([tmp_path / "pyproject.toml"])))["runs"] == []
+
+
+def spelled(text: str, setting: str, value: object, *options: str) -> str | None:
+    program = command_of(["train.py", *options]).worlds[0].commands[0].argv if options else ()
+    return torchtitan.spell_in(torchtitan.read_config(read_toml(Source("c.toml", text)), program), setting, value)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "expected"),
+    [
+        ("parallel.tensor", 8, "parallelism.tensor_parallel_degree = 8"),
+        ("batch.micro", 2, "training.local_batch_size = 2"),
+        ("batch.global", 64, "training.global_batch_size = 64"),
+        ("checkpointing.activations", "full", 'activation_checkpoint.mode = "full"'),
+        ("sharding.offload_optimizer", "cpu", "training.enable_cpu_offload = true"),
+        ("optimizer.clip", 0.5, "training.max_norm = 0.5"),
+        ("model.layers", 2, None),
+    ],
+)
+def test_spelling(setting, value, expected):
+    assert spelled("[training]\nlocal_batch_size = 4\n", setting, value) == expected
+
+
+def test_spelling_in_a_pipeline():
+    text = "[training]\nlocal_batch_size = 8\n[parallelism]\npipeline_parallel_degree = 4\n"
+    assert spelled(text, "batch.micro", 2) == "parallelism.pipeline_parallel_microbatch_size = 2"
+    assert spelled(text, "batch.accumulation", 16) == "training.local_batch_size = 16"
+    assert spelled(text, "batch.global", 64) == "training.local_batch_size x DP = 64"
+
+
+def test_spelling_of_what_another_key_decides():
+    assert spelled("[model]\nconverters = ['float8']\n", "precision.compute", "bf16") == (
+        'training.mixed_precision_param = "bfloat16"'
+    )
+
+
+def test_spelling_on_the_command_line():
+    found = spelled("", "parallel.tensor", 4, "--parallelism.tensor_parallel_degree", "8")
+    assert found == "--parallelism.tensor_parallel_degree=4"

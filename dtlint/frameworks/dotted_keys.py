@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from dtlint.frameworks import Claim, Reading
 from dtlint.frameworks.deepspeed_values import known
@@ -75,9 +75,13 @@ def node_of(word: Word) -> Node:
     told, place = setting_of(word), literal_place(word)
     if isinstance(told, Unknown):
         return Node("unknown", None, place, told=told)
-    kind, value = plain_scalar(word.text or "", "omegaconf")
+    kind, value = plain_scalar(_without_quotes(word.text or ""), "omegaconf")
     found = told._replace(value=value) if isinstance(told, Value) else told
     return Node(kind, value, place, told=found if kind in ("number", "bool", "string") else None)
+
+
+def _without_quotes(text: str) -> str:
+    return text[1:-1] if len(text) > 1 and text[0] in "'\"" and text[0] == text[-1] else text
 
 
 def one(keys: Keys, names: Iterable[str], setting_name: str, read: Read) -> Iterator[Claim]:
@@ -132,11 +136,12 @@ def written_name(reading: Reading, setting_name: str) -> str:
     return next((claim.name for claim in reading.claims if claim.setting == setting_name), "")
 
 
-def spelled(reading: Reading, setting_name: str, name: str, text: str, sign: str) -> str:
-    """A setting under the key that states it, else under `name`: as an option (`--a.b=1`), a hydra override (`a.b=1`),
-    or an entry of the file with its `sign` (`a.b: 1`).
+def spelled(reading: Reading, setting_name: str, names: Sequence[str], text: str, sign: str) -> str:
+    """A setting under the one of its `names` that states it, else the first: as an option (`--a.b=1`), a hydra override
+    (`a.b=1`), or an entry of the file with its `sign` (`a.b: 1`).
     """
-    known_as = written_name(reading, setting_name) or name
+    stated = written_name(reading, setting_name)
+    known_as = stated if stated.strip("-+=") in names else names[0]
     if known_as.startswith("--"):
         return f"{known_as}={text}"
     return f"{known_as}{text}" if known_as.endswith("=") else f"{known_as}{sign}{text}"

@@ -58,7 +58,7 @@ def spell_in(reading: Reading, setting: str, value: Plain) -> str | None:
         return None
     words = _WORDS.get(setting)
     text = words.get(value) if words is not None else _plain(setting, value)
-    return None if text is None else spelled(reading, setting, NAMES[setting][0], text, ": ")
+    return None if text is None else spelled(reading, setting, NAMES[setting], text, ": ")
 
 
 def _plain(setting: str, value: Plain) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dtlint.frameworks import Reading
-from dtlint.frameworks.dotted_keys import spelled, written_name
+from dtlint.frameworks.dotted_keys import spelled
 from dtlint.value import Plain
 
 
@@ -60,9 +60,23 @@ NAMES: Mapping[str, tuple[str, ...]] = {
 }
 """The keys of each setting by their dotted paths, that of NeMo 1 first."""
 
+_LIGHTNING: Mapping[str, tuple[str, ...]] = {
+    "batch.micro": ("model.train_ds.batch_size",),
+    "batch.accumulation": ("trainer.accumulate_grad_batches",),
+    "communication.find_unused": ("trainer.strategy",),
+    "precision.compute": NAMES["precision.compute"],
+    "optimizer.clip": NAMES["optimizer.clip"],
+    "launch.nodes": NAMES["launch.nodes"],
+    "launch.processes_per_node": NAMES["launch.processes_per_node"],
+    "run.steps": NAMES["run.steps"],
+}
+"""The keys of models that DDP copies to every GPU."""
+
 _WORDS: Mapping[str, Mapping[Plain, str]] = {
     "checkpointing.activations": {"none": "null", "selective": "selective", "full": "full"},
+    "communication.find_unused": {True: "ddp_find_unused_parameters_true", False: "ddp"},
     "precision.compute": {"bf16": "bf16", "fp16": "16", "fp32": "32"},
+    "sharding.stage": {0: "fused_adam", 1: "distributed_fused_adam"},
 }
 
 
@@ -70,10 +84,13 @@ def spell_in(reading: Reading, setting: str, value: Plain) -> str | None:
     """A setting as the config has it (`model.tensor_model_parallel_size: 8`), or the override on the command line;
     None for what neither has a key for.
     """
-    ours = setting in NAMES and (reading.framework == "nemo" or setting.startswith(("launch.", "precision.", "run.")))
-    if not ours and not written_name(reading, setting):
+    names = {**NAMES, "sharding.stage": NAMES["optimizer.name"]} if reading.framework == "nemo" else _LIGHTNING
+    if setting not in names:
         return None
     words = _WORDS.get(setting)
-    text = str(value).lower() if words is None and isinstance(value, bool) else str(value)
-    text = text if words is None else words.get(value, "")
-    return spelled(reading, setting, NAMES.get(setting, ("",))[0], text, ": ") if text else None
+    text = _plain(value) if words is None else words.get(value)
+    return None if text is None else spelled(reading, setting, names[setting], text, ": ")
+
+
+def _plain(value: Plain) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -10,7 +10,7 @@ from dtlint.frameworks.deepspeed_values import flag, format_name, known, number,
 from dtlint.frameworks.dotted_keys import Keys, Read, hiding, keys_of, node_of, one, unread, whole, worded
 from dtlint.frameworks.options import literal_place
 from dtlint.frameworks.torchtitan_keys import misspelt
-from dtlint.frameworks.torchtitan_spelling import NAMES, spell_in
+from dtlint.frameworks.torchtitan_spelling import NAMES, PART, spell_in
 from dtlint.languages.json_tree import Document, Node, entry, setting
 from dtlint.languages.traced import Word
 from dtlint.value import Plain, Setting, Unknown, Value, default, written
@@ -43,15 +43,12 @@ _OF_TWO_CHUNKS = frozenset(
 """Schedules that get two stages on each rank where the layers of a stage are not written (torchtitan v0.2.2
 distributed/pipeline_parallel.py).
 """
-PART = "parallelism.pipeline_parallel_microbatch_size"
-"""The key for the samples of a pipeline's micro-batch."""
 _PARTS = ("experimental.pipeline_parallel_microbatches", "parallelism.pipeline_parallel_microbatches")
 """The keys of earlier releases for the number of a pipeline's micro-batches."""
 _LOCAL = 8
 """The local batch where none is written (v0.2.2 config/job_config.py)."""
 _OLD_EIGHT_BIT = "float8.enable_float8_linear"
 """The switch of earlier releases for 8-bit matrix products."""
-_OFFLOAD = ("training.enable_cpu_offload",)
 _TOOL = "torchtitan"
 _MODES: Mapping[Plain, Plain] = {"none": "none", "selective": "selective", "full": "full"}
 
@@ -173,7 +170,7 @@ def _data_parallel(keys: Keys) -> Iterator[Claim]:
     elif replica > 1:
         yield from one(keys, replicas, "sharding.instances", whole_number)
     for name in ("sharding.offload_optimizer", "sharding.offload_parameters"):
-        yield from worded(keys, _OFFLOAD, name, {True: "cpu", False: "none"})
+        yield from worded(keys, NAMES[name], name, {True: "cpu", False: "none"})
     yield from _reshard(keys)
 
 

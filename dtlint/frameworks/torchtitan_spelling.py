@@ -20,6 +20,8 @@ NAMES: Mapping[str, tuple[str, ...]] = {
         "training.data_parallel_degree",
     ),
     "sharding.instances": ("parallelism.data_parallel_replicate_degree", "training.data_parallel_replicate_degree"),
+    "sharding.offload_optimizer": ("training.enable_cpu_offload",),
+    "sharding.offload_parameters": ("training.enable_cpu_offload",),
     "sharding.reshard_after_forward": (
         "parallelism.fsdp_reshard_after_forward",
         "training.fsdp_reshard_after_forward",
@@ -43,8 +45,13 @@ NAMES: Mapping[str, tuple[str, ...]] = {
 }
 """The keys of each setting by their dotted paths: that of v0.2 first, then those of earlier releases."""
 
+PART = "parallelism.pipeline_parallel_microbatch_size"
+"""The key for the samples of a pipeline's micro-batch."""
+
 _WORDS: Mapping[str, Mapping[Plain, str]] = {
     "sharding.reshard_after_forward": {True: '"always"', False: '"never"'},
+    "sharding.offload_optimizer": {"cpu": "true", "none": "false"},
+    "sharding.offload_parameters": {"cpu": "true", "none": "false"},
     "schedule.kind": {
         "1f1b": '"1F1B"',
         "gpipe": '"GPipe"',
@@ -75,7 +82,10 @@ def spell_in(reading: Reading, setting: str, value: Plain) -> str | None:
         return None
     if setting == "batch.global" and written_name(reading, "parallel.pipeline"):
         return f"training.local_batch_size x DP = {text}"
-    return spelled(reading, setting, NAMES[setting][0], text, " = ")
+    names = NAMES[setting]
+    if setting == "batch.micro" and written_name(reading, "parallel.pipeline"):
+        names = (PART,)
+    return spelled(reading, setting, names, text, " = ")
 
 
 def _accumulation(reading: Reading, value: Plain) -> str | None:
