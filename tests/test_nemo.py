@@ -186,6 +186,15 @@ class TestReferences:
     def test_a_resolver_is_not_evaluated(self):
         assert "placeholder" in str(read(f"{GPT}  num_layers: ${{multiply:2,3}}\n")["model.layers"])
 
+    def test_what_refers_to_a_missing_value_is_not_known(self):
+        text = f"{GPT}  encoder_seq_length: ${{model.data.seq_length}}\n  data:\n    seq_length: ???\n"
+        assert read(text)["data.sequence_length"] == "model.data.seq_length has to be given on the command line"
+
+    def test_a_number_without_a_point_is_one(self):
+        text = GPT.replace("precision: bf16", "gradient_clip_val: 1e-1\n  max_steps: ${steps}") + "steps: 1e5\n"
+        found = read(text)
+        assert (found["optimizer.clip"], found["run.steps"]) == (0.1, 100000)
+
     def test_a_missing_value_is_not_known(self):
         text = GPT.replace("micro_batch_size: 1", "micro_batch_size: ???")
         assert read(text)["batch.micro"] == "??? has to be given on the command line"

@@ -28,6 +28,8 @@ def resolved(keys: Keys) -> Keys:
 def _resolved(name: str, node: Node, keys: Keys) -> Node:
     if node.value == MISSING:
         return _untold(node, f"{MISSING} has to be given on the command line", f"{name}=...")
+    if node.kind == "string" and node.told is None and node.span.text == node.value:
+        return _number(node)
     if node.kind != "bare":
         return node
     variable = _VARIABLE.fullmatch(str(node.value))
@@ -47,7 +49,17 @@ def _followed(name: str, node: Node, keys: Keys) -> Node:
         at, found = target, after
     if found.kind == "bare":
         return node
+    if found.value == MISSING:
+        return _untold(node, f"{at} has to be given on the command line", f"{at}=...")
+    found = _number(found)
     return found._replace(told=_behind(setting(found), steps)) if _is_scalar(found) else found
+
+
+def _number(node: Node) -> Node:
+    """A plain text that OmegaConf's loader takes for a number and PyYAML's does not (`1e-5`)."""
+    text = node.value if isinstance(node.value, str) else ""
+    kind, value = plain_scalar(text, "omegaconf") if node.span.text == text else (node.kind, node.value)
+    return node._replace(kind=kind, value=value) if kind == "number" else node
 
 
 def _is_scalar(node: Node) -> bool:
