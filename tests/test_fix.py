@@ -82,6 +82,28 @@ from torch.nn.parallel import DistributedDataParallel as DDP
 torch.distributed.init_process_group("nccl")
 model = DDP(net.cuda(), find_unused_parameters=True)
 """
+NEMO = """\
+trainer:
+  devices: 8
+  num_nodes: 2
+model:
+  micro_batch_size: 1
+  global_batch_size: 64
+  tensor_model_parallel_size: 4  # one node
+  activations_checkpoint_granularity: null
+
+exp_manager:
+  name: gpt
+"""
+NANOTRON = """\
+parallelism:
+  dp: 2
+  pp: 1
+  tp: 4
+  tp_mode: ALL_REDUCE
+tokens:
+  micro_batch_size: 2
+"""
 TITAN = """\
 [model]
 name = "llama3"
@@ -241,6 +263,38 @@ class TestWriting:
                 "tensor_parallel_degree = 2\n",
                 "tensor_parallel_degree = 2\ncontext_parallel_degree = 2\n",
                 id="new TOML key",
+            ),
+            pytest.param(
+                {"gpt.yaml": NEMO},
+                "parallel.sequence",
+                True,
+                "  tensor_model_parallel_size: 4  # one node\n",
+                "  tensor_model_parallel_size: 4  # one node\n  sequence_parallel: true\n",
+                id="new YAML key of a section",
+            ),
+            pytest.param(
+                {"gpt.yaml": NEMO},
+                "parallel.tensor",
+                8,
+                "size: 4  # one",
+                "size: 8  # one",
+                id="YAML value of a section",
+            ),
+            pytest.param(
+                {"config.yaml": NANOTRON},
+                "parallel.sequence",
+                True,
+                "tp_mode: ALL_REDUCE",
+                "tp_mode: REDUCE_SCATTER",
+                id="YAML word that stands for a switch",
+            ),
+            pytest.param(
+                {"config.yaml": NANOTRON},
+                "batch.accumulation",
+                4,
+                "  micro_batch_size: 2\n",
+                "  micro_batch_size: 2\n  batch_accumulation_per_replica: 4\n",
+                id="new YAML key at the end",
             ),
             pytest.param(
                 {"run.sh": START, "train.py": DDP},

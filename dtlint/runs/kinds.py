@@ -29,7 +29,7 @@ MARKERS: dict[str, tuple[bytes, ...]] = {
         b"per_device_train_batch_size",
         b"_model_parallel_size",
         b"exp_manager:",
-        b"batch_accumulation_per_replica",
+        b"parallelism:",
     ),
     "json": (
         b"zero_optimization",
