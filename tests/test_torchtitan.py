@@ -115,6 +115,11 @@ def test_earlier_releases_cut_the_local_batch_into_as_many_parts_as_stages():
     }
 
 
+def test_forks_that_accumulate_by_a_key_of_their_own():
+    found = read("[training]\nbatch_size = 2\n", "--training.gradient_accumulation_steps", "4")
+    assert found == {"batch.micro": 2, "batch.accumulation": 4}
+
+
 def test_offload_moves_parameters_and_optimizer():
     found = read("[training]\nenable_cpu_offload = true\n")
     assert found == {"sharding.offload_optimizer": "cpu", "sharding.offload_parameters": "cpu"}

@@ -45,6 +45,8 @@ distributed/pipeline_parallel.py).
 """
 _PARTS = ("experimental.pipeline_parallel_microbatches", "parallelism.pipeline_parallel_microbatches")
 """The keys of earlier releases for the number of a pipeline's micro-batches."""
+_OF_FORKS = "training.gradient_accumulation_steps"
+"""The key of forks (flame) for the local batches of a step."""
 _LOCAL = 8
 """The local batch where none is written (v0.2.2 config/job_config.py)."""
 _OLD_EIGHT_BIT = "float8.enable_float8_linear"
@@ -202,6 +204,7 @@ def _batch(keys: Keys) -> Iterator[Claim]:
         yield Claim("batch.micro", Unknown("a pipeline would cut the local batch", "--set batch.micro=N"), PART)
     elif stages == 1:
         yield from one(keys, NAMES["batch.micro"], "batch.micro", whole_number)
+        yield from one(keys, (_OF_FORKS,), "batch.accumulation", whole_number)
     else:
         yield from _parts(keys)
 
