@@ -6,7 +6,15 @@ import ast
 from collections.abc import Iterator
 
 from dtlint.frameworks import Member
-from dtlint.frameworks.code.loss_factors import AVERAGING, Factor, counts_ranks, factors, is_averaged, loss_of
+from dtlint.frameworks.code.loss_factors import (
+    AVERAGING,
+    Factor,
+    counts_ranks,
+    factors,
+    is_averaged,
+    loss_of,
+    may_count_ranks,
+)
 from dtlint.frameworks.exchange import ALL_REDUCE
 from dtlint.languages.python.calls import calls
 from dtlint.languages.python.places import Place, place_of
@@ -81,6 +89,8 @@ def _member(backward: Place, found: list[Factor]) -> Member | None:
     by_ranks = [(factor, reduced) for factor in found if (reduced := counts_ranks(factor.place)) is not None]
     divisors = [(factor, reduced) for factor, reduced in by_ranks if factor.divides]
     if len(divisors) != 1 or len(by_ranks) != 1:
+        return None
+    if any(may_count_ranks(factor.place) for factor in found if not factor.divides):
         return None
     factor, reduced = divisors[0]
     module = factor.whole.module

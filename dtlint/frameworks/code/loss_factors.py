@@ -28,6 +28,8 @@ _WORLD = re.compile(
     r"(get_)?(global_|dist_|ddp_)?world(_?size)?|(get_)?(dp|data_parallel)_(world_)?size|num_processes|world_n",
     re.IGNORECASE,
 )
+_PERHAPS_WORLD = re.compile(r"degree|replica|gpus?\b|n?procs?\b|ranks?\b|workers?\b|parallel", re.IGNORECASE)
+"""Words in names of numbers that may count the ranks."""
 _SAME = frozenset(
     {"float", "to", "cuda", "mean", "sum", "clone", "squeeze", "double", "view", "reshape", "contiguous", "div", "mul"}
 )
@@ -97,6 +99,11 @@ def counts_ranks(place: Place) -> Span | bool | None:
                 if binding.kind == "value" and isinstance(binding.node, ast.expr)
             )
     return None
+
+
+def may_count_ranks(place: Place) -> bool:
+    """Whether a factor may be the number of ranks by another name (`self.dp_degree / tokens`)."""
+    return any(_PERHAPS_WORLD.search(dotted(node)) for node in _counted(place.node))
 
 
 def _counted(expression: ast.AST) -> Iterator[ast.AST]:
