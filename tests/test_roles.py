@@ -102,6 +102,12 @@ class TestWhatIsNotJudged:
         tree({"run.sh": "deepspeed --num_gpus 8 train.py --deepspeed_config tests/ds.json\n", "tests/ds.json": BROKEN})
         assert "batch-triple-mismatch" in rules("run.sh")
 
+    @pytest.mark.parametrize(("path", "judged"), [("tests/helpers.py", False), ("src/wrap.py", True)])
+    def test_a_program_of_a_test_folder_that_no_launch_names(self, tree, path, judged):
+        code = "from torch.distributed.fsdp import FullyShardedDataParallel as FSDP\n\nmodel = FSDP(Net().cuda())\nmodel(x).backward()\n"
+        tree({path: code})
+        assert ("fsdp-no-wrap-policy" in rules()) == judged
+
     def test_an_accelerate_template_alone(self, tree):
         text = (
             'distributed_type: FSDP\nnum_processes: "<WORLD>"\nnum_machines: $NODES\nmixed_precision: ${PRECISION}\n'

@@ -18,7 +18,7 @@ from dtlint.runs.launches import Found, find_launch, rendezvous_key
 from dtlint.runs.lost import lost_words
 from dtlint.runs.merge import merged
 from dtlint.runs.model import FileProblem, Options, Run, RunSet, file_problem
-from dtlint.runs.roles import role_of, role_of_config, role_of_program
+from dtlint.runs.roles import role_of, role_of_config, role_of_lone_program
 from dtlint.runs.tree import Tree
 from dtlint.runs.versions import image_reading, install_readings
 from dtlint.source import Problem, Source
@@ -200,8 +200,8 @@ class Joiner:
     def _alone(self, parts: Sequence[tuple[Source, Reading]]) -> Run:
         sources = tuple(dict.fromkeys(source for source, _ in parts))
         run = run_of(self._follower.tree, self.options, Parts(tuple(reading for _, reading in parts), sources))
-        path = sources[0].path
-        role = role_of_program(path) if path.endswith(".py") else role_of_config(self._follower.tree.within(sources[0]))
+        path = self._follower.tree.within(sources[0])
+        role = role_of_lone_program(path) if path.endswith(".py") else role_of_config(path)
         return run._replace(role=_role(role, [reading for _, reading in parts]))
 
 

@@ -50,6 +50,15 @@ def role_of_config(path: str) -> str:
     return "train" if "train" in name or CONFIGS.isdisjoint((*folders, *words)) else "other"
 
 
+TESTS = frozenset(("test", "tests", "unit_tests"))
+"""Folders whose programs try code out; what they build is not trained."""
+
+
+def role_of_lone_program(path: str) -> str:
+    """The same for a program that no launch names, by its name and the folders below the root that it lies in."""
+    return role_of_program(path) if TESTS.isdisjoint(PurePosixPath(path.lower()).parts[:-1]) else "other"
+
+
 def role_of_program(path: str, text: str = "") -> str:
     """ "train", or "other" for a program whose name or text says that it does something else."""
     name = PurePosixPath(path).name.removesuffix(".py").lower()
