@@ -74,6 +74,11 @@ def test_a_rule_file_says_what_it_means() -> None:
         ("name: too-wide", "name: Too_wide", "rule.yaml:2:7: 'Too_wide-for-us' does not have the form"),
         ("at: [parallel.tensor", "at: [parallel.tenso", "rule.yaml:8:6: unknown setting 'parallel.tenso'"),
         ("{limits.widest}", "{limits.wide}", "rule.yaml:9:43: unknown name 'limits.wide'"),
+        (
+            "when: parallel.tensor > limits.widest",
+            "when: [{when: parallel.tensor > limits.widest, at: parallel.tenso}]",
+            "rule.yaml:5:52: unknown setting 'parallel.tenso'",
+        ),
         ("{parallel.tensor: ", "{parallel.tenso: ", "rule.yaml:11:11: unknown setting 'parallel.tenso'"),
         ("summary: TP", "summary: [TP", "rule.yaml:4:8: not YAML"),
     ],

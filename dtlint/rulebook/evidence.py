@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from dtlint.frameworks import Member
@@ -77,17 +77,17 @@ class Anchor(NamedTuple):
     related: tuple[Related, ...] = ()
 
 
-def anchor(rule: Rule, plan: Plan, member: Member | None, fallback: Span) -> Anchor:
+def anchor(at: Sequence[str], plan: Plan, member: Member | None, fallback: Span) -> Anchor:
     """The member's place; else the first setting of `at` that is written; else where the first would be written; else
     `fallback`.
     """
     if member is not None:
         return Anchor(member.place.original(), tuple(Related(span.original(), label) for span, label in member.related))
-    for setting in rule.at:
+    for setting in at:
         origin = place_of(stated(plan, setting))
         if origin is not None and origin.span is not None:
             return Anchor(origin.span.original(), _chain(origin))
-    homes = (plan.dialect.home(setting) for setting in rule.at)
+    homes = (plan.dialect.home(setting) for setting in at)
     return Anchor(next((home for home in homes if home is not None), fallback).original())
 
 

@@ -96,7 +96,7 @@ def _judged(ready: ReadyRule, plan: Plan, run: int | None, fallback: Span) -> It
         scope = ready.scope(plan, member)
         found = ready.judge(scope)
         if isinstance(found, Verdict):
-            yield Hit(ready, found, scope, anchor(ready.rule, plan, member, fallback), run)
+            yield Hit(ready, found, scope, anchor(found.at or ready.rule.at, plan, member, fallback), run)
         elif isinstance(found, Unknown):
             yield Open(ready.rule.name, run, needs_of(found, scope))
 

@@ -88,6 +88,10 @@ def _unknown_settings(rule: Rule) -> Iterator[Mistake]:
     for index, setting in enumerate(rule.at):
         if setting not in vocabulary():
             yield Mistake(("at", index), _no_setting(setting))
+    for index, verdict in enumerate(rule.verdicts):
+        for setting in verdict.at:
+            if setting not in vocabulary():
+                yield Mistake(("when", index, "at"), _no_setting(setting))
     for index, cure in enumerate(rule.cures):
         for setting in cure.set:
             if setting not in vocabulary():

@@ -36,11 +36,14 @@ STOPS: Mapping[Outcome, Stops] = {
 
 
 class Verdict(NamedTuple):
-    """One condition of a rule and what comes of it. `say` overrides the rule's sentence."""
+    """One condition of a rule and what comes of it. `say` overrides the rule's sentence, `at` the settings at which it
+    points.
+    """
 
     when: str
     outcome: Outcome
     say: str = ""
+    at: tuple[str, ...] = ()
 
 
 class Each(NamedTuple):
@@ -207,7 +210,8 @@ def _verdicts(data: Data) -> tuple[Verdict, ...]:
 
 def _verdict(entry: Data, otherwise: object) -> Verdict:
     outcome = entry.get("outcome", otherwise)
-    return Verdict(_expression(entry.get("when", True)), cast("Outcome", outcome), _text(entry, "say"))
+    at = _words(entry.get("at"))
+    return Verdict(_expression(entry.get("when", True)), cast("Outcome", outcome), _text(entry, "say"), at)
 
 
 def _formulas(stated: object) -> tuple[Formula, ...]:

@@ -9,6 +9,7 @@ from dtlint.frameworks import NamedFile, Reading
 from dtlint.languages.json_tree import Document
 from dtlint.languages.traced import Word
 from dtlint.record import NamedTuple
+from dtlint.runs.front_ends import reader_of
 from dtlint.runs.kinds import TOML_START
 from dtlint.runs.model import FileProblem
 from dtlint.source import Source
@@ -41,7 +42,7 @@ def read_config(source: Source, role: str = "", program: Sequence[Word] = ()) ->
     A template trains nothing before it is filled in. A YAML file that no reader knows has no problems either: it
     belongs to another program.
     """
-    document = _document(source)
+    document = document_of(source)
     reading = _reading(document, role, program)
     if any(problem.loader == "template" for problem in document.problems):
         reading = reading._replace(role="other")
@@ -59,6 +60,12 @@ def without_config(named: NamedFile, program: Sequence[Word]) -> Reading:
     return reading
 
 
+def problems_of(source: Source, role: str) -> tuple[FileProblem, ...]:
+    """What is wrong with a config that a program is given, as a file."""
+    document = document_of(source)
+    return _problems(document) if _is_meant(document, role) else ()
+
+
 def read_model_config(source: Source) -> Config:
     """The config.json of a model. Transformers reads it as strict JSON, so that what others forgive is a problem."""
     from dtlint.frameworks.model_config import broken, read_config
@@ -69,7 +76,8 @@ def read_model_config(source: Source) -> Config:
     return Config(source, read_config(document), problems)
 
 
-def _document(source: Source) -> Document:
+def document_of(source: Source) -> Document:
+    """A config as its own language reads it."""
     if _is_toml(source):
         from dtlint.languages.toml import read_toml
 
@@ -116,6 +124,9 @@ def _reading(document: Document, role: str, program: Sequence[Word]) -> Reading:
 
         known = bool(role) or torchtitan.looks_like_config(document)
         return torchtitan.read_config(document, program) if known else Reading("program")
+    own = reader_of(document) if role in ("", "arguments") and document.root is not None else None
+    if own is not None:
+        return own.read_config((document,))
     if role not in ("accelerate", "arguments", "nemo"):
         from dtlint.frameworks import deepspeed
 

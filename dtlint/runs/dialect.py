@@ -29,6 +29,8 @@ MODULES = {
     "transformers-file": "transformers",
     "transformers-fsdp": "transformers_fsdp",
     "transformers-python": "transformers_python",
+    "verl": "verl",
+    "easyr1": "easyr1",
 }
 """Which framework module spells the settings of a layer (`spell`, or `spell_in` where the words depend on what else a
 text says), knows where they go (`home`, if it can tell) and how to write them there (`edits`, if the form of the text
@@ -42,6 +44,8 @@ _SPEAK_FOR = (
     "accelerate-yaml",
     "transformers-arguments",
     "transformers-file",
+    "verl",
+    "easyr1",
 )
 """Layers that write a setting in the words of the framework in charge."""
 

@@ -9,7 +9,15 @@ from dtlint.frameworks import NamedFile, Reading
 from dtlint.languages.traced import Word, World, literal_word, path_from_folder
 from dtlint.record import NamedTuple
 from dtlint.runs.beside import accelerate_launch
-from dtlint.runs.configs import Config, read_config, read_model_config, without_config
+from dtlint.runs.configs import (
+    Config,
+    document_of,
+    problems_of,
+    read_config,
+    read_model_config,
+    without_config,
+)
+from dtlint.runs.front_ends import MARKS, reader
 from dtlint.runs.inline import inline_config
 from dtlint.runs.launches import Found
 from dtlint.runs.model import FileProblem, file_problem
@@ -77,13 +85,8 @@ class Follower:
         if named.role == "fsdp":
             source = self._resolve(named, candidate)
             return [_hidden(named, candidate)] if source is None else [(source, _fsdp_config(source))]
-        if named.role == "arguments":
-            return self._arguments_file(named, candidate)
-        if named.role == "config":
-            source = self._resolve(named, candidate)
-            return [] if source is None else [(source, self._config(source, "").reading)]
-        if named.role in ("torchtitan", "nemo"):
-            return self._overridden_file(named, candidate)
+        if named.role in ("arguments", "config", "torchtitan", "nemo", *MARKS):
+            return self._program_config(named, candidate)
         if named.role == "model":
             return self._model_file(named, candidate.folder)
         if named.role == "image":
@@ -95,6 +98,17 @@ class Follower:
             source = self._resolve(named, candidate)
             return [] if source is None else self._program_and_files(source, candidate)
         return []
+
+    def _program_config(self, named: NamedFile, candidate: Candidate) -> list[tuple[Source, Reading]]:
+        """The config that a program itself reads."""
+        if named.role in MARKS:
+            return self._front_end_files(named, candidate)
+        if named.role == "arguments":
+            return self._arguments_file(named, candidate)
+        if named.role == "config":
+            source = self._resolve(named, candidate)
+            return [] if source is None else [(source, self._config(source, "").reading)]
+        return self._overridden_file(named, candidate)
 
     def _program_and_files(self, source: Source, candidate: Candidate) -> list[tuple[Source, Reading]]:
         """A program, and the configs that its code names."""
@@ -145,6 +159,23 @@ class Follower:
             return None, named
         inner = named._replace(path=literal_word(path, named.path.place))
         return self._resolve(inner, candidate), inner
+
+    def _front_end_files(self, named: NamedFile, candidate: Candidate) -> list[tuple[Source, Reading]]:
+        """The files of a front end that make one config, read together where the first of them is named."""
+        together = [file for file in candidate.found.files if file.role == named.role]
+        if named != together[0]:
+            return []
+        found = [(file, self._resolve(file, candidate)) for file in together]
+        sources = [source for _, source in found if source is not None]
+        missing = next((file.path.shown for file, source in found if source is None), "")
+        reading = reader(named.role).read_config([document_of(each) for each in sources], candidate.found.program[1:])
+        if missing:
+            reading = reading._replace(open=f"{missing} was not found")
+        for source in sources:
+            self.problems.extend(problems_of(source, named.role))
+        nested = [part for file in reading.files for part in self.named_file(file, candidate)]
+        first, *others = sources or [candidate.script]
+        return [(first, reading), *((other, Reading("program")) for other in others), *nested]
 
     def _model_file(self, named: NamedFile, folder: Path) -> list[tuple[Source, Reading]]:
         """The config.json of the model that a run names, where it lies in the tree."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from dtlint.runs.front_ends import MARKS
 from dtlint.runs.tree import SHELL_SUFFIXES
 
 MARKERS: dict[str, tuple[bytes, ...]] = {
@@ -30,6 +31,7 @@ MARKERS: dict[str, tuple[bytes, ...]] = {
         b"_model_parallel_size",
         b"exp_manager:",
         b"parallelism:",
+        *(mark.encode() for marks in MARKS.values() for mark in marks),
     ),
     "json": (
         b"zero_optimization",

@@ -8,6 +8,7 @@ from dtlint.frameworks import Claim, NamedFile, Reading
 from dtlint.frameworks.interpreter import program_name, python_program
 from dtlint.languages.traced import Command, Word
 from dtlint.record import NamedTuple
+from dtlint.runs.front_ends import reader_of_program
 from dtlint.runs.model import Launch
 from dtlint.source import Source
 from dtlint.value import written
@@ -110,7 +111,8 @@ def _handed_on(words: tuple[Word, ...], managed: bool) -> tuple[Word, ...]:
 
 
 def _from_launcher(words: tuple[Word, ...], start: int) -> tuple[Word, ...]:
-    return next((words[at:] for at in range(start, len(words)) if program_name(words[at]) in LAUNCHERS), ())
+    found = next((words[at:] for at in range(start, len(words)) if program_name(words[at]) in LAUNCHERS), ())
+    return found or (words[start:] if python_program(words[start:]) is not None else ())
 
 
 def _launcher_reading(words: tuple[Word, ...], env: Mapping[str, Word], read_file: ReadFile) -> Reading | None:
@@ -152,6 +154,9 @@ def _argument_readings(program: Sequence[Word]) -> list[Reading]:
     if not program:
         return []
     arguments = tuple(program[1:])
+    own = reader_of_program(program)
+    if own is not None:
+        return [own.read_program(program), programs.read(program)]
     if megatron.recognise(arguments):
         return [megatron.read_arguments(arguments, program[0].place), programs.read(program)]
     if overridden := _with_overrides(program):

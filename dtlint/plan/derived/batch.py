@@ -44,6 +44,8 @@ def _global(plan: Plan) -> Value | None:
 
 @rule("batch.micro")
 def _micro(plan: Plan) -> Value | None:
+    if isinstance(plan.setting("batch.accumulation"), Unknown):
+        return None
     total, ranks = plan.stated("batch.global"), counted_ranks(plan)
     count = stated_integer(plan, "batch.accumulation") or 1
     if total is None or not isinstance(total.value, int) or not ranks or total.value % (ranks * count):

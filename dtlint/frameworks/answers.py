@@ -1,0 +1,52 @@
+"""What front ends share that train on answers which the model itself gives: batches, lengths, and workers under Ray."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dtlint.frameworks import Claim
+from dtlint.frameworks.deepspeed_values import whole_number
+from dtlint.frameworks.keys import Keys, product
+from dtlint.source import Span
+from dtlint.value import Origin, Unknown, Value, default
+
+_COUNTS = ("trainer.nnodes", "trainer.n_gpus_per_node")
+_PROMPT, _RESPONSE = "data.max_prompt_length", "data.max_response_length"
+
+
+def ray_launch(keys: Keys, tool: str, place: Span | None) -> Iterator[Claim]:
+    """Ray starts the workers, one for each GPU, whatever starts Ray; what is not written is one node."""
+    yield Claim("launch.launcher", Value("ray", Origin("default", place, (), tool)), "trainer")
+    if "trainer.nnodes" not in keys:
+        yield Claim("launch.nodes", default(1, tool), "trainer.nnodes")
+    counts = [None if (node := keys.node(path)) is None else whole_number(node) for path in _COUNTS]
+    each = counts[1] or Unknown("one worker for each GPU", "--set launch.processes_per_node=N")
+    yield Claim("launch.processes", product(each, counts[0], "nodes"), _COUNTS[1])
+
+
+def answered(keys: Keys, path: str, answers: str, setting_name: str) -> Iterator[Claim]:
+    """A number of prompts, each with as many answers as another key says: that many samples."""
+    prompts, count = keys.node(path), keys.node(answers)
+    if prompts is not None:
+        times = None if count is None else whole_number(count)
+        yield Claim(setting_name, product(whole_number(prompts), times, "answers to each prompt"), path)
+
+
+def longest(keys: Keys) -> Iterator[Claim]:
+    """The longest prompt and answer together bound a sample."""
+    nodes = [keys.node(path) for path in (_PROMPT, _RESPONSE)]
+    parts = [whole_number(node) for node in nodes if node is not None]
+    values = [part.value for part in parts if isinstance(part, Value) and isinstance(part.value, int)]
+    if len(values) < 2 or not isinstance(parts[0], Value):
+        return
+    note = "it bounds the samples, which may be far shorter"
+    origin = parts[0].origin._replace(kind="assumed", note=note, how="--set data.sequence_length=N")
+    yield Claim("data.sequence_length", Value(sum(values), origin), _PROMPT)
+
+
+def shard_group(keys: Keys, path: str) -> Iterator[Claim]:
+    """A shard group smaller than the world; 0 and -1 stand for all ranks."""
+    node = keys.node(path)
+    size = None if node is None else whole_number(node)
+    if size is not None and not (isinstance(size, Value) and isinstance(size.value, int) and size.value < 1):
+        yield Claim("sharding.group", size, path)
