@@ -79,9 +79,9 @@ _NEOX = {"pipe-parallel-size", "pipe_parallel_size", "model-parallel-size", "mod
 
 
 def deepspeed_says(config: Tree) -> Expected | None:
-    """The settings of the plan that DeepSpeed takes from a config, for a file of its own."""
+    """The settings of the plan that DeepSpeed takes from a config; GPT-NeoX's hold its keys among their own."""
     if _NEOX & config.keys():
-        return None
+        return neox_says(config)
     zero = config.get("zero_optimization", {})
     stage = _told(zero.get("stage", 0))
     return {
@@ -474,6 +474,60 @@ def nanotron_says(config: Tree) -> Expected | None:
     }
 
 
+# GPT-NeoX's configs (EleutherAI/gpt-neox ea7aefd megatron/neox_arguments)
+
+_NEOX_NAMES = {
+    "num_layers": "model.layers",
+    "hidden_size": "model.hidden",
+    "num_attention_heads": "model.heads",
+    "num_kv_heads": "model.kv_heads",
+    "intermediate_size": "model.ffn",
+    "seq_length": "data.sequence_length",
+    "max_position_embeddings": "model.max_positions",
+    "train_batch_size": "batch.global",
+    "train_micro_batch_size_per_gpu": "batch.micro",
+    "gradient_accumulation_steps": "batch.accumulation",
+    "gradient_clipping": "optimizer.clip",
+    "sequence_parallel": "parallel.sequence",
+    "train_iters": "run.steps",
+}
+_NEOX_FORMATS = {"fp16": "fp16", "bfloat16": "bf16", "fp32": "fp32"}
+
+
+def neox_says(config: Tree) -> Expected | None:
+    """The settings that GPT-NeoX takes from one file. A list of modules, as other tools have it, is none."""
+    keys = {key.replace("-", "_"): value for key, value in config.items()}
+    if "extends" in keys or "num_layers" not in keys:
+        return None
+    zero = keys.get("zero_optimization") or {}
+    return {
+        "framework": "gpt-neox",
+        "parallel.pipeline": max(1, keys.get("pipe_parallel_size", 0)),
+        "parallel.tensor": max(1, keys.get("model_parallel_size", 1)),
+        "sharding.stage": zero.get("stage", 0),
+        "overlap.gradients": zero.get("overlap_comm", False),
+        "checkpointing.activations": "full" if keys.get("checkpoint_activations") else "none",
+        "model.tied_embeddings": not keys.get("no_weight_tying", False),
+        "precision.compute": _neox_format(keys),
+        **_neox_batch(keys),
+        **_named(keys, _NEOX_NAMES),
+    }
+
+
+def _neox_batch(keys: Tree) -> Expected:
+    """Without a number of micro-batches there is one."""
+    return {} if "train_batch_size" in keys else {"batch.accumulation": keys.get("gradient_accumulation_steps", 1)}
+
+
+def _neox_format(keys: Tree) -> str:
+    if "precision" in keys:
+        return _NEOX_FORMATS[keys["precision"]]
+    half = keys.get("fp16") or {}
+    if half.get("type") == "bfloat16" or (keys.get("bf16") or {}).get("enabled"):
+        return "bf16"
+    return "fp16" if half.get("enabled") else "fp32"
+
+
 # Comparing
 
 KINDS: Mapping[str, Kind] = {
@@ -482,6 +536,7 @@ KINDS: Mapping[str, Kind] = {
     "torchtitan-toml": Kind(load_toml, torchtitan_says),
     "nemo-yaml": Kind(load_yaml, nemo_says),
     "nanotron-yaml": Kind(load_yaml, nanotron_says),
+    "neox-yml": Kind(load_yaml, neox_says),
 }
 
 
@@ -501,12 +556,17 @@ def _files(folder: Path, kind: str) -> list[str]:
 
 
 def _answer(path: Path, kind: Kind) -> Answer:
-    expected = kind.says(kind.load(path.read_text(encoding="utf-8")))
     try:
-        runs = json.loads(report_json(check([path])))["runs"]
+        report = json.loads(report_json(check([path])))
     except Exception:  # noqa: BLE001 - the very thing that is looked for
         print(traceback.format_exc(), file=sys.stderr)
         return Answer("crashed")
+    runs = report["runs"]
+    try:
+        expected = kind.says(kind.load(path.read_text(encoding="utf-8")))
+    except yaml.YAMLError:
+        told = any(each["rule"] == "unreadable-input" for each in report["findings"])
+        return Answer("broken, as dtlint says" if told else "not recognised")
     if expected is None:
         return Answer("claimed" if any("value" in run["settings"]["framework"] for run in runs) else "another's")
     if len(runs) != 1 or runs[0]["settings"].get("framework", {}).get("value") != expected["framework"]:

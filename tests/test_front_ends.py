@@ -157,3 +157,99 @@ class TestEasyR1:
         plan = plan_of(tmp_path, "run.sh", run__sh=command, config__yaml=text)
         names = ("parallel.world_size", "batch.global", "batch.micro", "sharding.stage")
         assert values(plan, *names) == [4, 320, 4, 3]
+
+
+class TestGptNeox:
+    MODEL = """\
+        {
+          "pipe-parallel-size": 4,
+          "model-parallel-size": 2,
+          "num-layers": 44,
+          "hidden-size": 6144,
+          "num-attention-heads": 64,
+          "seq-length": 2048,
+          "max-position-embeddings": 2048,
+          "no-weight-tying": true,
+          "zero_optimization": {"stage": 1, "overlap_comm": True, "reduce_bucket_size": 500000000},
+          "train_micro_batch_size_per_gpu": 4,
+          "gradient_accumulation_steps": 32,
+          "checkpoint-activations": true,
+          "fp16": {"fp16": true, "enabled": true},
+          "gradient_clipping": 1.0,
+        }
+        """
+
+    def test_keys_with_dashes_and_those_of_deepspeed(self) -> None:
+        assert told(config("gpt_neox", self.MODEL)) == {
+            "parallel.pipeline": 4,
+            "parallel.pipeline_engine": True,
+            "parallel.tensor": 2,
+            "model.layers": 44,
+            "model.hidden": 6144,
+            "model.heads": 64,
+            "model.max_positions": 2048,
+            "model.tied_embeddings": False,
+            "model.gated_mlp": False,
+            "data.sequence_length": 2048,
+            "sharding.stage": 1,
+            "overlap.gradients": True,
+            "communication.bucket_bytes": 1_000_000_000,
+            "batch.micro": 4,
+            "batch.accumulation": 32,
+            "checkpointing.activations": "full",
+            "precision.compute": "fp16",
+            "optimizer.clip": 1.0,
+        }
+
+    @pytest.mark.parametrize(
+        ("text", "format_name"),
+        [
+            ('"precision": "bfloat16"', "bf16"),
+            ('"precision": "fp16"', "fp16"),
+            ('"fp16": {"enabled": true, "type": "bfloat16"}', "bf16"),
+            ('"bf16": {"enabled": true}', "bf16"),
+        ],
+    )
+    def test_what_decides_on_the_format(self, text: str, format_name: str) -> None:
+        assert told(config("gpt_neox", f"{{{text}}}"))["precision.compute"] == format_name
+
+    def test_no_stages_are_no_pipeline(self) -> None:
+        found = told(config("gpt_neox", '{"pipe_parallel_size": 0, "model_parallel_size": 0}'))
+        engine = found["parallel.pipeline_engine"]
+        assert (found["parallel.pipeline"], found["parallel.tensor"], engine) == (1, 1, False)
+
+    def test_attention_and_experts(self) -> None:
+        text = '{"attention_config": [[["flash"], 12]], "moe_num_experts": 1, "activation": "swiglu"}'
+        found = told(config("gpt_neox", text))
+        assert (found["attention.flash"], found["model.experts"], found["model.gated_mlp"]) == (True, 0, True)
+        assert "model.ffn" not in found
+
+    def launched(self, folder: Path, command: str, local: str = "") -> Plan:
+        (folder / "configs").mkdir()
+        (folder / "configs" / "20B.yml").write_text(dedent(self.MODEL))
+        (folder / "configs" / "local.yml").write_text(local or '{"data_path": "data/pile"}')
+        (folder / "hosts").write_text("".join(f"node{number} slots=8\n" for number in range(12)))
+        return plan_of(folder, "run.sh", run__sh=f"{command}\n")
+
+    @pytest.mark.parametrize("command", ["python ./deepy.py", "./deepy.py"])
+    def test_the_files_of_a_launch_make_one_config(self, tmp_path: Path, command: str) -> None:
+        local = '{"hostfile": "hosts", "train_iters": 150000, "precision": "bfloat16"}'
+        plan = self.launched(tmp_path, f"{command} train.py -d configs 20B local.yml", local)
+        names = ("framework", "launch.launcher", "parallel.world_size", "parallel.data", "batch.global", "run.steps")
+        # 12 hosts of 8 GPUs hold 12 replicas of 4 x 2 GPUs, each with 4 x 32 samples
+        assert values(plan, *names) == ["gpt-neox", "deepspeed", 96, 12, 1536, 150000]
+        assert plan.value("precision.compute") == "bf16"
+
+    def test_counts_limit_the_hosts(self, tmp_path: Path) -> None:
+        local = '{"hostfile": "hosts", "num_nodes": 4, "num_gpus": 4}'
+        plan = self.launched(tmp_path, "python deepy.py train.py -d configs 20B.yml local.yml", local)
+        assert values(plan, "launch.nodes", "cluster.nodes", "parallel.world_size") == [4, 12, 16]
+
+    def test_what_generates_text_does_not_train(self, tmp_path: Path) -> None:
+        self.launched(tmp_path, "python deepy.py generate.py -d configs 20B.yml local.yml")
+        assert [run.role for run in read_runs([tmp_path / "run.sh"], Options()).runs] == ["other"]
+
+    def test_too_few_hosts(self, tmp_path: Path) -> None:
+        self.launched(tmp_path, "python deepy.py train.py -d configs 20B.yml local.yml", '{"global_num_gpus": 12}')
+        found = {each.rule: each.message for each in check([tmp_path]).findings}
+        assert "12 processes are no multiple of 8" in found["world-size-mismatch"]

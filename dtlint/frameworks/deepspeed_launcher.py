@@ -101,6 +101,12 @@ def _arguments(words: Sequence[Word]) -> tuple[Word, ...] | None:
     return program.words[1:] if known else None
 
 
+def read_hosts(source: Source) -> Reading:
+    """The machines of a host file that something else than the launcher's own arguments names."""
+    hosts = read_hostfile(source)
+    return Reading("hostfile", source.span(0, len(source.text)), tuple(_allocated(hosts)))
+
+
 def _hostfile(split: Split, read_file: ReadFile) -> Hostfile | None:
     option = split.last("hostfile")
     path = option.value.text if option is not None and option.value is not None else None

@@ -9,7 +9,7 @@ from dtlint.frameworks import NamedFile, Reading
 from dtlint.languages.json_tree import Document
 from dtlint.languages.traced import Word
 from dtlint.record import NamedTuple
-from dtlint.runs.front_ends import reader_of
+from dtlint.runs.front_ends import is_marked, reader_of
 from dtlint.runs.kinds import TOML_START
 from dtlint.runs.model import FileProblem
 from dtlint.source import Source
@@ -100,7 +100,7 @@ def _is_yaml(source: Source) -> bool:
     if _is_toml(source):
         return False
     if source.path.lower().endswith(YAML_SUFFIXES):
-        return JSON_OBJECT.match(source.text) is None
+        return JSON_OBJECT.match(source.text) is None or is_marked(source.text, "gpt_neox")
     return not source.path.lower().endswith(".json") and not source.text.lstrip().startswith(("{", "["))
 
 

@@ -31,6 +31,7 @@ MODULES = {
     "transformers-python": "transformers_python",
     "verl": "verl",
     "easyr1": "easyr1",
+    "gpt-neox": "gpt_neox",
 }
 """Which framework module spells the settings of a layer (`spell`, or `spell_in` where the words depend on what else a
 text says), knows where they go (`home`, if it can tell) and how to write them there (`edits`, if the form of the text
@@ -46,6 +47,7 @@ _SPEAK_FOR = (
     "transformers-file",
     "verl",
     "easyr1",
+    "gpt-neox",
 )
 """Layers that write a setting in the words of the framework in charge."""
 

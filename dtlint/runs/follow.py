@@ -278,10 +278,14 @@ def _fsdp_config(source: Source) -> Reading:
 
 
 def _hosts(source: Source, found: Found) -> Reading:
-    """The host file of an mpirun; other launchers read theirs themselves."""
-    launch = next((reading for reading in found.readings if reading.layer == "mpirun"), None)
+    """The host file of an mpirun, or one that GPT-NeoX's config names; other launchers read theirs themselves."""
+    launch = next((reading for reading in found.readings if reading.layer in ("mpirun", "gpt-neox")), None)
     if launch is None:
         return Reading("hostfile")
+    if launch.layer == "gpt-neox":
+        from dtlint.frameworks.deepspeed_launcher import read_hosts
+
+        return read_hosts(source)
     from dtlint.frameworks.mpirun import read_hostfile
 
     return read_hostfile(source, launch.claims)

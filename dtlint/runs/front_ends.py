@@ -32,18 +32,21 @@ class Reader(Protocol):
 
 MARKS: Mapping[str, tuple[str, ...]] = {
     "verl": ("actor_rollout_ref",),
+    "gpt_neox": ("pipe_parallel_size", "pipe-parallel-size", "model_parallel_size", "model-parallel-size"),
     "easyr1": ("rollout_batch_size", "micro_batch_size_per_device_for_update"),
 }
 """By module: texts of which one stands in every file of the front end, so that no reader is loaded for others."""
 
 
+def is_marked(text: str, name: str) -> bool:
+    """Whether a text may be one of a front end's files."""
+    return any(mark in text for mark in MARKS[name])
+
+
 def reader_of(document: Document) -> Reader | None:
     """The reader that takes a file; None where no front end of this kind does."""
-    text = document.source.text
-    for name, marks in MARKS.items():
-        if any(mark in text for mark in marks) and reader(name).recognise(document):
-            return reader(name)
-    return None
+    marked = (name for name in MARKS if is_marked(document.source.text, name))
+    return next((reader(name) for name in marked if reader(name).recognise(document)), None)
 
 
 def reader_of_program(program: Sequence[Word]) -> Reader | None:

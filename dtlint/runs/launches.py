@@ -191,9 +191,12 @@ def _argument_files(program: Sequence[Word]) -> list[Reading]:
 
 
 def _program(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """The script and its arguments of `python [-u] train.py ...`; () where the words start no Python program."""
+    """The script and its arguments of `python [-u] train.py ...` or `./train.py ...`; () where the words start no
+    Python program.
+    """
     found = python_program(words)
-    return found.words if found is not None else ()
+    itself = words if words and program_name(words[0]).endswith(".py") else ()
+    return found.words if found is not None else itself
 
 
 def _is_launch(words: Sequence[Word], program: Sequence[Word], arguments: Sequence[Reading], managed: bool) -> bool:
