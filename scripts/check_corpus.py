@@ -184,6 +184,19 @@ def load_yaml(text: str) -> Tree:
     return loaded
 
 
+def load_omegaconf(text: str) -> Tree:
+    """YAML as OmegaConf reads it: `1e-5` is a number."""
+
+    class OmegaConfLoader(yaml.SafeLoader):
+        """A safe loader with one more form of numbers."""
+
+    exponent = re.compile(r"[-+]?(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)[eE][-+]?\d+")
+    OmegaConfLoader.add_implicit_resolver("tag:yaml.org,2002:float", exponent, list("-+0123456789."))
+    loaded = yaml.load(text, OmegaConfLoader)
+    assert isinstance(loaded, dict)
+    return loaded
+
+
 def accelerate_says(config: Tree) -> Expected | None:
     """The settings of the plan that `accelerate launch` takes from a config, for one that starts GPU processes here."""
     family = _family(config)
@@ -528,6 +541,95 @@ def _neox_format(keys: Tree) -> str:
     return "fp16" if half.get("enabled") else "fp32"
 
 
+# Axolotl's configs (axolotl 0.19.0 utils/schemas)
+
+_AXOLOTL_NAMES = {
+    "micro_batch_size": "batch.micro",
+    "gradient_accumulation_steps": "batch.accumulation",
+    "sequence_len": "data.sequence_length",
+    "max_grad_norm": "optimizer.clip",
+    "optimizer": "optimizer.name",
+    "tensor_parallel_size": "parallel.tensor",
+    "context_parallel_size": "parallel.context",
+    "expert_parallel_size": "parallel.expert",
+    "max_steps": "run.steps",
+}
+_QUANTIZED = {"load_in_4bit": "nf4", "load_in_8bit": "int8"}
+
+
+def axolotl_says(config: Tree) -> Expected | None:
+    """The settings that Axolotl takes from its config; what it ships of DeepSpeed's is named by the end of its path."""
+    section = {key.removeprefix("fsdp_"): value for key, value in (config.get("fsdp_config") or {}).items()}
+    stages = {} if not config.get("deepspeed") else {"sharding.stage": int(config["deepspeed"].split("zero")[1][0])}
+    adapter = config.get("adapter")
+    stored = [name for key, name in _QUANTIZED.items() if config.get(key) and adapter]
+    return {
+        "frontend": "axolotl",
+        **({"framework": family} if (family := _axolotl_family(config)) else {}),
+        **_named(config, _AXOLOTL_NAMES),
+        **({"model.lora_rank": config["lora_r"]} if adapter and "lora_r" in config else {}),
+        **({"precision.frozen": stored[0]} if stored else {}),
+        **({"checkpointing.activations": "full"} if config.get("gradient_checkpointing") else {}),
+        **_axolotl_format(config),
+        **stages,
+        **(_axolotl_fsdp(config, section) if _axolotl_family(config) == "fsdp" else {}),
+    }
+
+
+def _axolotl_family(config: Tree) -> str:
+    return "deepspeed" if config.get("deepspeed") else "fsdp" if config.get("fsdp") or config.get("fsdp_config") else ""
+
+
+def _axolotl_format(config: Tree) -> Expected:
+    if config.get("fp8"):
+        return {"precision.compute": "fp8"}
+    for key, name in (("bf16", "bf16"), ("bfloat16", "bf16"), ("fp16", "fp16"), ("float16", "fp16")):
+        if config.get(key):
+            return {"precision.compute": name}
+    return {}
+
+
+def _axolotl_fsdp(config: Tree, section: Tree) -> Expected:
+    device = "cpu" if section.get("offload_params") else "none"
+    offload = {f"sharding.offload_{what}": device for what in ("parameters", "optimizer")}
+    wrapped = section.get("auto_wrap_policy") or "auto_wrap" in (config.get("fsdp") or ())
+    units = {"sharding.units": "wrapped"} if wrapped else {}
+    second = 2 in (config.get("fsdp_version"), section.get("version"))
+    kept = {"sharding.reshard_after_forward": section.get("reshard_after_forward", True)} if second else {}
+    return {**offload, **units, **kept, **({} if second and not kept.popitem()[1] else {"sharding.stage": 3})}
+
+
+# LLaMA-Factory's configs (llamafactory 0.9.5 hparams), which hold the Trainer's arguments
+
+_FACTORY_NAMES = {
+    "per_device_train_batch_size": "batch.micro",
+    "gradient_accumulation_steps": "batch.accumulation",
+    "cutoff_len": "data.sequence_length",
+    "max_grad_norm": "optimizer.clip",
+    "ddp_timeout": "launch.timeout_seconds",
+    "max_steps": "run.steps",
+}
+
+
+def factory_says(config: Tree) -> Expected | None:
+    """The settings that LLaMA-Factory takes from its config, for one that trains and is not Megatron's."""
+    if not config.get("do_train") or config.get("do_predict") or "tensor_model_parallel_size" in config:
+        return None
+    path = str(config.get("deepspeed") or "")
+    stages = {"framework": "deepspeed", "sharding.stage": int(path.split("ds_z")[1][0])} if "ds_z" in path else {}
+    kind = config.get("finetuning_type", "lora")
+    rank = {"model.lora_rank": config.get("lora_rank", 8)} if kind == "lora" else {}
+    formats = [name for name in ("bf16", "fp16") if config.get(name)]
+    return {
+        "frontend": "llama-factory",
+        **_named(config, _FACTORY_NAMES),
+        **rank,
+        **({"precision.compute": formats[0]} if formats else {}),
+        "checkpointing.activations": "none" if config.get("disable_gradient_checkpointing") else "full",
+        **stages,
+    }
+
+
 # Comparing
 
 KINDS: Mapping[str, Kind] = {
@@ -537,6 +639,8 @@ KINDS: Mapping[str, Kind] = {
     "nemo-yaml": Kind(load_yaml, nemo_says),
     "nanotron-yaml": Kind(load_yaml, nanotron_says),
     "neox-yml": Kind(load_yaml, neox_says),
+    "axolotl-yaml": Kind(load_yaml, axolotl_says),
+    "llama-factory-yaml": Kind(load_omegaconf, factory_says),
 }
 
 
@@ -569,9 +673,13 @@ def _answer(path: Path, kind: Kind) -> Answer:
         return Answer("broken, as dtlint says" if told else "not recognised")
     if expected is None:
         return Answer("claimed" if any("value" in run["settings"]["framework"] for run in runs) else "another's")
-    if len(runs) != 1 or runs[0]["settings"].get("framework", {}).get("value") != expected["framework"]:
+    if len(runs) != 1 or any(_misnamed(name, expected, runs[0]["settings"]) for name in ("framework", "frontend")):
         return Answer("not recognised")
     return Answer("recognised", dict(_compared(expected, runs[0]["settings"])))
+
+
+def _misnamed(name: str, expected: Expected, settings: Mapping[str, Any]) -> bool:
+    return name in expected and settings.get(name, {}).get("value") != expected[name]
 
 
 def _compared(expected: Expected, settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -8,7 +8,7 @@ from textwrap import dedent
 import pytest
 
 from dtlint.api import check
-from dtlint.frameworks import Reading
+from dtlint.frameworks import Reading, axolotl
 from dtlint.languages.yaml import read_yaml
 from dtlint.plan import Plan
 from dtlint.runs import Options, read_runs
@@ -253,3 +253,155 @@ class TestGptNeox:
         self.launched(tmp_path, "python deepy.py train.py -d configs 20B.yml local.yml", '{"global_num_gpus": 12}')
         found = {each.rule: each.message for each in check([tmp_path]).findings}
         assert "12 processes are no multiple of 8" in found["world-size-mismatch"]
+
+
+class TestAxolotl:
+    PLAIN = """\
+        base_model: NousResearch/Llama-3.2-1B
+        datasets:
+          - path: teknium/GPT4-LLM-Cleaned
+            type: alpaca
+        sequence_len: 2048
+        sample_packing: true
+        gradient_accumulation_steps: 4
+        micro_batch_size: 2
+        num_epochs: 1
+        optimizer: adamw_8bit
+        bf16: auto
+        gradient_checkpointing: true
+        attn_implementation: flash_attention_2
+        """
+
+    def with_lines(self, *lines: str) -> str:
+        return dedent(self.PLAIN) + "".join(f"{line}\n" for line in lines)
+
+    def test_the_keys_of_the_trainer(self) -> None:
+        found = told(config("axolotl", self.PLAIN))
+        assert found == {
+            "model.name": "meta-llama/Llama-3.2-1B",
+            "data.sequence_length": 2048,
+            "batch.accumulation": 4,
+            "batch.micro": 2,
+            "optimizer.name": "adamw_8bit",
+            "precision.compute": "bf16",
+            "checkpointing.activations": "full",
+            "attention.flash": True,
+        }
+
+    @pytest.mark.parametrize(
+        ("lines", "expected"),
+        [
+            (("adapter: qlora", "lora_r: 32", "load_in_4bit: true"), ("model.lora_rank", 32)),
+            (("adapter: qlora", "lora_r: 32", "load_in_4bit: true"), ("precision.frozen", "nf4")),
+            (("fp8: true",), ("precision.compute", "fp8")),
+            (("liger_fused_linear_cross_entropy: true",), ("model.fused_loss", True)),
+            (
+                ("plugins:", "  - axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin"),
+                ("model.fused_loss", True),
+            ),
+            (("gradient_checkpointing_kwargs:", "  use_reentrant: false"), ("checkpointing.reentrant", False)),
+            (("tensor_parallel_size: 2",), ("parallel.tensor", 2)),
+            (("context_parallel_size: 4",), ("parallel.context", 4)),
+            (("dp_replicate_size: 2", "dp_shard_size: 4"), ("sharding.group", 4)),
+            (("ddp_bucket_cap_mb: 100",), ("communication.bucket_bytes", 104_857_600)),
+        ],
+    )
+    def test_more_keys(self, lines: tuple[str, ...], expected: tuple[str, object]) -> None:
+        name, value = expected
+        assert told(config("axolotl", self.with_lines(*lines)))[name] == value
+
+    def test_samples_that_are_not_packed_may_be_shorter(self) -> None:
+        text = dedent(self.PLAIN).replace("sample_packing: true", "sample_packing: false")
+        (claim,) = [each for each in config("axolotl", text).claims if each.setting == "data.sequence_length"]
+        assert isinstance(claim.value, Value)
+        assert (claim.value.value, claim.value.origin.kind) == (2048, "assumed")
+
+    FIRST = ("fsdp: [full_shard, auto_wrap]", "fsdp_config:", "  fsdp_offload_params: true")
+    SECOND = (
+        "fsdp_version: 2",
+        "fsdp_config:",
+        "  offload_params: false",
+        "  auto_wrap_policy: TRANSFORMER_BASED_WRAP",
+        "  transformer_layer_cls_to_wrap: LlamaDecoderLayer",
+        "  reshard_after_forward: false",
+    )
+
+    @pytest.mark.parametrize(
+        ("lines", "expected"),
+        [
+            (FIRST, [3, "wrapped", "cpu", None]),
+            (SECOND, [None, "wrapped", "none", False]),
+        ],
+    )
+    def test_fsdp_of_both_versions(self, lines: tuple[str, ...], expected: list[object]) -> None:
+        reading = config("axolotl", self.with_lines(*lines))
+        found = told(reading)
+        names = ("sharding.stage", "sharding.units", "sharding.offload_parameters", "sharding.reshard_after_forward")
+        assert (reading.framework, [found.get(name) for name in names]) == ("fsdp", expected)
+
+    def test_a_deepspeed_config_may_stand_in_the_file(self) -> None:
+        lines = ("deepspeed:", "  zero_optimization:", "    stage: 3", "    overlap_comm: true")
+        reading = config("axolotl", self.with_lines(*lines))
+        assert (reading.framework, told(reading)["sharding.stage"]) == ("deepspeed", 3)
+
+    @pytest.mark.parametrize(
+        ("command", "world"),
+        [
+            ("axolotl train cfg.yml -- --num-processes 4", 4),
+            ("axolotl train cfg.yml --launcher torchrun -- --nproc-per-node=4 --nnodes=2", 8),
+            ("accelerate launch --num_processes 16 --num_machines 2 -m axolotl.cli.train cfg.yml", 16),
+            ("torchrun --nproc_per_node 2 -m axolotl.cli.train cfg.yml", 2),
+        ],
+    )
+    def test_what_starts_it(self, tmp_path: Path, command: str, world: int) -> None:
+        lines = ("deepspeed: deepspeed_configs/zero3_bf16.json",)
+        plan = plan_of(tmp_path, "run.sh", run__sh=f"{command}\n", cfg__yml=self.with_lines(*lines))
+        names = ("framework", "frontend", "parallel.world_size", "sharding.stage", "batch.global")
+        assert values(plan, *names) == ["deepspeed", "axolotl", world, 3, 8 * world]
+
+    def test_shipped_offloading_keeps_the_optimizer(self, tmp_path: Path) -> None:
+        # deepspeed_configs/zero3_bf16_cpuoffload_all.json sets zero_force_ds_cpu_optimizer to false
+        (tmp_path / "cfg.yml").write_text(
+            self.with_lines("deepspeed: deepspeed_configs/zero3_bf16_cpuoffload_all.json", "weight_decay: 0.0")
+        )
+        assert "optimizer-exchanged" not in {each.rule for each in check([tmp_path / "cfg.yml"]).findings}
+
+    def test_flags_override_the_file(self, tmp_path: Path) -> None:
+        command = "axolotl train cfg.yml --micro-batch-size 1 --gradient_accumulation_steps=16\n"
+        plan = plan_of(tmp_path, "run.sh", run__sh=command, cfg__yml=dedent(self.PLAIN))
+        assert values(plan, "batch.micro", "batch.accumulation") == [1, 16]
+
+    def test_the_remedy_speaks_the_files_words(self) -> None:
+        assert axolotl.spell("batch.micro", 1) == "micro_batch_size: 1"
+        assert axolotl.spell("sharding.offload_optimizer", "none") == "fsdp_config.offload_params: false"
+
+
+class TestLlamaFactory:
+    CONFIG = """\
+        model_name_or_path: Qwen/Qwen3-4B
+        stage: sft
+        do_train: true
+        finetuning_type: full
+        deepspeed: examples/deepspeed/ds_z3_config.json
+        cutoff_len: 2048
+        template: qwen3
+        per_device_train_batch_size: 1
+        gradient_accumulation_steps: 2
+        learning_rate: 1.0e-5
+        bf16: true
+        """
+
+    @pytest.mark.parametrize(
+        ("more", "batches"),
+        [("", [1, 2, 32]), (" per_device_train_batch_size=4 gradient_accumulation_steps=1", [4, 1, 64])],
+    )
+    def test_words_of_the_command_override_the_file(self, tmp_path: Path, more: str, batches: list[int]) -> None:
+        command = f"FORCE_TORCHRUN=1 NNODES=2 NODE_RANK=0 NPROC_PER_NODE=8 llamafactory-cli train x.yaml{more}\n"
+        plan = plan_of(tmp_path, "run.sh", run__sh=command, x__yaml=self.CONFIG)
+        assert values(plan, "batch.micro", "batch.accumulation", "batch.global") == batches
+        assert values(plan, "framework", "sharding.stage", "frontend") == ["deepspeed", 3, "llama-factory"]
+
+    def test_the_file_alone_tells_what_it_trains(self, tmp_path: Path) -> None:
+        plan = plan_of(tmp_path, "x.yaml", x__yaml=self.CONFIG)
+        names = ("model.lora_rank", "checkpointing.activations", "data.sequence_length", "model.layers")
+        assert values(plan, *names) == [0, "full", 2048, 36]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dtlint.catalog import ShippedConfig, shipped_config
-from dtlint.frameworks import Claim, Reading
+from dtlint.frameworks import Claim, Member, Reading
+from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.deepspeed import LAYER
 from dtlint.languages.traced import Word, setting_of
 from dtlint.value import Plain
@@ -20,7 +21,14 @@ def read_shipped(path: Word) -> Reading | None:
         return None
     claims = tuple(Claim(name, setting_of(path, value), config.path) for name, value in _settings(config))
     said = f"{path.shown} was taken as {config.tool} ships it" if "/" in config.path else ""
-    return Reading(LAYER, claims=claims, framework="deepspeed", supposed=said)
+    keys = {"config.keys": (_kept(path),)} if config.keeps_optimizer else {}
+    return Reading(LAYER, claims=claims, framework="deepspeed", supposed=said, collections=keys)
+
+
+def _kept(path: Word) -> Member:
+    """The key that keeps the user's optimizer beside offloading, as the config's own reader lists it."""
+    key = "zero_force_ds_cpu_optimizer"
+    return Member(path.place, {**texts(path.place, key=key, section="", path=key), "value": setting_of(path, False)})
 
 
 def _settings(config: ShippedConfig) -> Iterator[tuple[str, Plain]]:

@@ -90,6 +90,21 @@ def keys_of(roots: Iterable[Node | None], words: Sequence[Word] = (), rename: Ca
     return Keys(found, why)
 
 
+def flag_words(words: Sequence[Word]) -> tuple[Word, ...]:
+    """`--name value` and `--name=value`, be it with dashes in the name, as `name=value` words."""
+    found: list[Word] = []
+    for index, word in enumerate(words):
+        name, equals, _ = word.shown.partition("=")
+        if not name.startswith("--"):
+            continue
+        after = words[index + 1] if index + 1 < len(words) else None
+        value = word.part(len(name) + 1) if equals else after
+        head = literal_word(name[2:].replace("-", "_") + "=", word.place)
+        if value is not None and not (value is after and value.shown.startswith("--")):
+            found.append(Word((*head.pieces, *value.pieces), value.place))
+    return tuple(found)
+
+
 def claims_of(keys: Keys, table: Table) -> Iterator[Claim]:
     """What the keys of a table claim, as far as they are written."""
     for path, meaning in table.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -34,14 +35,21 @@ def may_be_arguments(document: Document) -> bool:
     return root is not None and root.kind == "object" and tells(_program(document))
 
 
-def read_file(document: Document) -> Reading:
-    """What a file of arguments claims, as if each of its entries stood on the command line."""
-    program = _program(document)
+def read_file(document: Document, overrides: Sequence[Word] = ()) -> Reading:
+    """What a file of arguments claims, as if each of its entries stood on the command line, `key=value` words of the
+    real one behind them.
+    """
+    program = (*_program(document), *(part for word in overrides for part in _override(word)))
     own, named = read_entries(program), programs.read(program)
     files = tuple(file for file in (*own.files, *named.files) if file.role != "script")
     claims = tuple(claim._replace(name=claim.name.removeprefix("--")) for claim in (*own.claims, *named.claims))
     place = document.root.span if document.root is not None else None
     return own._replace(layer=LAYER, place=place, claims=claims, files=files)
+
+
+def overrides_of(program: Sequence[Word]) -> tuple[Word, ...]:
+    """The `key=value` words of a command, by which LLaMA-Factory overrides its file."""
+    return tuple(word for word in program[1:] if re.match(r"[a-z_]\w*=", word.shown))
 
 
 def named_file(program: Sequence[Word]) -> tuple[NamedFile, ...]:
@@ -60,6 +68,12 @@ def _program(document: Document) -> tuple[Word, ...]:
     """The entries as the words of a command, whose script is the file."""
     start = document.source.span(0, 0)
     return (literal_word(program_name(literal_word(document.source.path, start)), start), *_words(document.root))
+
+
+def _override(word: Word) -> Iterator[Word]:
+    name = word.shown.partition("=")[0]
+    yield literal_word(f"--{name}", word.place)
+    yield word.part(len(name) + 1)
 
 
 def _words(root: Node | None) -> Iterator[Word]:

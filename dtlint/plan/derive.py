@@ -75,11 +75,13 @@ HIDDEN = ("sharding.", "batch.", "precision.", "optimizer.", "overlap.", "commun
 
 
 def _owners(plan: Plan, name: str) -> tuple[str, ...]:
-    """Who decides: the front end, then the framework; without a known framework nobody does."""
+    """Who decides: the front end, then the framework; without a known framework only a front end that is known."""
     if name in IDENTITY or name.startswith("version."):
         return ("any",)
     frontend, framework = plan.word("frontend") or "none", plan.word("framework")
-    return (frontend, framework, "any") if framework is not None else ()
+    if framework is None:
+        return () if frontend == "none" else (frontend,)
+    return (frontend, framework, "any")
 
 
 def _holds(plan: Plan, entry: Default) -> bool:

@@ -126,7 +126,8 @@ def _reading(document: Document, role: str, program: Sequence[Word]) -> Reading:
         return torchtitan.read_config(document, program) if known else Reading("program")
     own = reader_of(document) if role in ("", "arguments") and document.root is not None else None
     if own is not None:
-        return own.read_config((document,))
+        reading = own.read_config((document,))
+        return reading._replace(role="other") if any(problem.fatal for problem in document.problems) else reading
     if role not in ("accelerate", "arguments", "nemo"):
         from dtlint.frameworks import deepspeed
 

@@ -32,6 +32,7 @@ MODULES = {
     "verl": "verl",
     "easyr1": "easyr1",
     "gpt-neox": "gpt_neox",
+    "axolotl": "axolotl",
 }
 """Which framework module spells the settings of a layer (`spell`, or `spell_in` where the words depend on what else a
 text says), knows where they go (`home`, if it can tell) and how to write them there (`edits`, if the form of the text
@@ -48,6 +49,7 @@ _SPEAK_FOR = (
     "verl",
     "easyr1",
     "gpt-neox",
+    "axolotl",
 )
 """Layers that write a setting in the words of the framework in charge."""
 

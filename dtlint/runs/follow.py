@@ -133,7 +133,7 @@ class Follower:
         source = self._resolve(named, candidate)
         if source is None:
             return [_hidden(named, candidate)]
-        reading = self._config(source, "arguments").reading
+        reading = _overridden(self._config(source, "arguments").reading, source, candidate)
         if not reading.claims:
             return [(source, Reading("program", open=f"the arguments stand in {named.path.shown}"))]
         nested = [found for file in reading.files for found in self.named_file(file, candidate)]
@@ -248,6 +248,14 @@ class Follower:
         folder = source.file.parent if source.file is not None else self.tree.current
         named = dict.fromkeys(file for _, reading in found for file in reading.files if file.role == "model")
         return [*found, *(part for file in named for part in self._model_file(file, folder))]
+
+
+def _overridden(reading: Reading, source: Source, candidate: Candidate) -> Reading:
+    """LLaMA-Factory's file with what the command puts over it."""
+    from dtlint.frameworks.transformers_files import overrides_of, read_file
+
+    words = overrides_of(candidate.found.program) if reading.frontend == "llama-factory" else ()
+    return read_file(document_of(source), words) if words else reading
 
 
 def _unread(named: NamedFile, candidate: Candidate) -> tuple[Source, Reading]:

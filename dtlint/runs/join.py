@@ -219,9 +219,9 @@ def _directives(script: Script) -> Reading | None:
 
 
 def _unread_default(readings: Sequence[Reading]) -> list[Reading]:
-    """What `accelerate launch` leaves open where no config of it is among the files."""
+    """What `accelerate launch` leaves open where no config of it is among the files; Axolotl's own decides itself."""
     launch = accelerate_launch(readings)
-    if launch is None:
+    if launch is None or any(reading.layer == "axolotl" and reading.framework for reading in readings):
         return []
     from dtlint.frameworks.accelerate_launcher import without_config
 

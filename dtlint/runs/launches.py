@@ -134,6 +134,10 @@ def _launcher_reading(words: tuple[Word, ...], env: Mapping[str, Word], read_fil
 
     if torchtitan_launcher.recognise(words, env):
         return torchtitan_launcher.read_launch(words, env)
+    from dtlint.frameworks import axolotl
+
+    if axolotl.recognise_launch(words):
+        return axolotl.read_launch(words, env)
     from dtlint.frameworks import trl
 
     if trl.recognise(words):
