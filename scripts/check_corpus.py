@@ -630,6 +630,70 @@ def factory_says(config: Tree) -> Expected | None:
     }
 
 
+# llm-foundry's configs (mosaicml/llm-foundry 0.19, mosaicml/composer 0.32), which OmegaConf resolves
+
+_FOUNDRY_NAMES = {
+    "global_train_batch_size": "batch.global",
+    "device_train_microbatch_size": "batch.micro",
+    "max_seq_len": "data.sequence_length",
+}
+_MPT_NAMES = {
+    "d_model": "model.hidden",
+    "n_heads": "model.heads",
+    "n_layers": "model.layers",
+    "vocab_size": "model.vocab",
+}
+
+
+def load_resolved(text: str) -> Tree:
+    """YAML with `${a.b}` replaced by what stands there."""
+    tree = load_omegaconf(text)
+    resolved = _resolved(tree, tree)
+    assert isinstance(resolved, dict)
+    return resolved
+
+
+def _resolved(value: Any, tree: Tree) -> Any:
+    if isinstance(value, dict):
+        return {key: _resolved(inner, tree) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_resolved(inner, tree) for inner in value]
+    found = re.fullmatch(r"\$\{([\w.]+)\}", value) if isinstance(value, str) else None
+    if found is None:
+        return value
+    target: Any = tree
+    for key in found[1].split("."):
+        target = target.get(key) if isinstance(target, dict) else None
+    return _resolved(target, tree)
+
+
+def foundry_says(config: Tree) -> Expected | None:
+    """The settings that llm-foundry takes from its config."""
+    sharded, model = config.get("fsdp_config"), config["model"]
+    compute = config["precision"].removeprefix("amp_")
+    return {
+        "frontend": "composer",
+        "framework": "fsdp" if sharded else "ddp",
+        "precision.compute": compute,
+        "optimizer.name": config["optimizer"]["name"],
+        "optimizer.clip": config["algorithms"]["gradient_clipping"]["clipping_threshold"],
+        **_named(config, _FOUNDRY_NAMES),
+        **_named(model, _MPT_NAMES),
+        **({"model.ffn": model["d_model"] * model["expansion_ratio"]} if "expansion_ratio" in model else {}),
+        **({"model.lora_rank": model["peft_config"]["r"]} if "peft_config" in model else {}),
+        **(_foundry_fsdp(sharded, compute) if sharded else {}),
+    }
+
+
+def _foundry_fsdp(section: Tree, compute: str) -> Expected:
+    return {
+        "sharding.stage": _FSDP1_STAGES[section["sharding_strategy"]],
+        "precision.reduce": compute if section["mixed_precision"] == "PURE" else "fp32",
+        "checkpointing.activations": "full" if section["activation_checkpointing"] else "none",
+        "sharding.prefetch": section.get("backward_prefetch", "BACKWARD_POST").lower(),
+    }
+
+
 # Comparing
 
 KINDS: Mapping[str, Kind] = {
@@ -641,6 +705,7 @@ KINDS: Mapping[str, Kind] = {
     "neox-yml": Kind(load_yaml, neox_says),
     "axolotl-yaml": Kind(load_yaml, axolotl_says),
     "llama-factory-yaml": Kind(load_omegaconf, factory_says),
+    "llm-foundry-yaml": Kind(load_resolved, foundry_says),
 }
 
 

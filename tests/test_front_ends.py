@@ -405,3 +405,123 @@ class TestLlamaFactory:
         plan = plan_of(tmp_path, "x.yaml", x__yaml=self.CONFIG)
         names = ("model.lora_rank", "checkpointing.activations", "data.sequence_length", "model.layers")
         assert values(plan, *names) == [0, "full", 2048, 36]
+
+
+class TestComposer:
+    MPT = """\
+        variables:
+          max_seq_len: 2048
+          batch: {batch}
+        max_seq_len: ${{variables.max_seq_len}}
+        model:
+          name: mpt_causal_lm
+          d_model: 4096
+          n_heads: 32
+          n_layers: 32
+          expansion_ratio: 4
+          max_seq_len: ${{max_seq_len}}
+          vocab_size: 50368
+          attn_config:
+            attn_impl: flash
+        train_loader:
+          name: text
+        optimizer:
+          name: decoupled_adamw
+        algorithms:
+          gradient_clipping:
+            clipping_type: norm
+            clipping_threshold: 1.0
+        max_duration: 63900ba
+        global_train_batch_size: ${{variables.batch}}
+        device_train_microbatch_size: {micro}
+        precision: amp_bf16
+        fsdp_config:
+          sharding_strategy: FULL_SHARD
+          mixed_precision: PURE
+          activation_checkpointing: true
+          activation_checkpointing_reentrant: false
+        """
+
+    def text(self, batch: int = 1024, micro: object = 8) -> str:
+        return dedent(self.MPT).format(batch=batch, micro=micro)
+
+    def test_references_lead_to_what_they_name(self) -> None:
+        reading = config("composer", self.text())
+        assert told(reading) == {
+            "batch.global": 1024,
+            "batch.micro": 8,
+            "precision.compute": "bf16",
+            "precision.reduce": "bf16",
+            "optimizer.name": "decoupled_adamw",
+            "optimizer.clip": 1.0,
+            "model.hidden": 4096,
+            "model.heads": 32,
+            "model.layers": 32,
+            "model.ffn": 16384,
+            "model.vocab": 50368,
+            "model.max_positions": 2048,
+            "model.gated_mlp": False,
+            "model.tied_embeddings": True,
+            "attention.flash": True,
+            "data.sequence_length": 2048,
+            "run.steps": 63900,
+            "sharding.stage": 3,
+            "checkpointing.activations": "full",
+            "checkpointing.reentrant": False,
+        }
+        (claim,) = [each for each in reading.claims if each.setting == "model.max_positions"]
+        assert isinstance(claim.value, Value)
+        assert [step.label for step in claim.value.origin.chain] == ["${max_seq_len}", "${variables.max_seq_len}"]
+        assert claim.value.origin.span is not None
+        assert claim.value.origin.span.line == 2
+
+    def test_a_reference_in_a_circle_ends(self) -> None:
+        assert told(config("composer", "a: ${b}\nb: ${a}\nmax_seq_len: ${a}\nglobal_train_batch_size: 8\n")) == {
+            "batch.global": 8
+        }
+
+    def test_a_micro_batch_that_is_looked_for_is_not_known(self, tmp_path: Path) -> None:
+        plan = plan_of(tmp_path, "run.sh", run__sh="composer -n 8 train.py x.yaml\n", x__yaml=self.text(micro="auto"))
+        assert values(plan, "batch.global", "batch.micro", "batch.accumulation") == [1024, None, None]
+
+    @pytest.mark.parametrize(
+        ("command", "nodes", "world"),
+        [
+            ("composer -n 8 train.py x.yaml", 1, 8),
+            ("composer --nproc 8 --world_size 32 --node_rank $RANK --master_addr head train.py x.yaml", 4, 32),
+            ("WORLD_SIZE=16 composer -n 8 train/train.py x.yaml", 2, 16),
+            ("torchrun --nproc_per_node 4 train.py x.yaml", 1, 4),
+        ],
+    )
+    def test_what_starts_it(self, tmp_path: Path, command: str, nodes: int, world: int) -> None:
+        plan = plan_of(tmp_path, "run.sh", run__sh=f"{command}\n", x__yaml=self.text())
+        assert values(plan, "frontend", "launch.nodes", "parallel.world_size") == ["composer", nodes, world]
+
+    def test_words_of_the_command_override_the_file(self, tmp_path: Path) -> None:
+        command = "composer -n 8 train.py x.yaml variables.batch=512 fsdp_config.sharding_strategy=SHARD_GRAD_OP\n"
+        plan = plan_of(tmp_path, "run.sh", run__sh=command, x__yaml=self.text())
+        assert values(plan, "batch.global", "sharding.stage") == [512, 2]
+
+    @pytest.mark.parametrize(
+        ("batch", "micro", "count", "fails"),
+        [
+            (64, 4, 2, False),
+            # 72 over 8 ranks are 9 samples each: micro-batches of 4, 4 and 1
+            (72, 4, 3, False),
+            # more than a rank's part: its whole part at once
+            (8, 16, 1, False),
+            (36, 4, None, True),
+        ],
+    )
+    def test_the_last_micro_batch_may_be_smaller(
+        self, tmp_path: Path, batch: int, micro: int, count: int | None, fails: bool
+    ) -> None:
+        command = "composer -n 8 train.py x.yaml\n"
+        plan = plan_of(tmp_path, "run.sh", run__sh=command, x__yaml=self.text(batch, micro))
+        assert plan.value("batch.accumulation") == count
+        found = {each.rule for each in check([tmp_path]).findings}
+        assert ("batch-not-divisible" in found) == fails
+
+    def test_without_fsdp_it_is_ddp(self) -> None:
+        text = self.text().split("fsdp_config:")[0]
+        assert config("composer", text).framework == "ddp"

@@ -33,6 +33,7 @@ MODULES = {
     "easyr1": "easyr1",
     "gpt-neox": "gpt_neox",
     "axolotl": "axolotl",
+    "composer": "composer",
 }
 """Which framework module spells the settings of a layer (`spell`, or `spell_in` where the words depend on what else a
 text says), knows where they go (`home`, if it can tell) and how to write them there (`edits`, if the form of the text
@@ -50,6 +51,7 @@ _SPEAK_FOR = (
     "easyr1",
     "gpt-neox",
     "axolotl",
+    "composer",
 )
 """Layers that write a setting in the words of the framework in charge."""
 

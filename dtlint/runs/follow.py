@@ -17,7 +17,7 @@ from dtlint.runs.configs import (
     read_model_config,
     without_config,
 )
-from dtlint.runs.front_ends import MARKS, reader
+from dtlint.runs.front_ends import MARKS, reader, reader_of
 from dtlint.runs.inline import inline_config
 from dtlint.runs.launches import Found
 from dtlint.runs.model import FileProblem, file_problem
@@ -251,7 +251,10 @@ class Follower:
 
 
 def _overridden(reading: Reading, source: Source, candidate: Candidate) -> Reading:
-    """LLaMA-Factory's file with what the command puts over it."""
+    """A file of arguments with what the command puts over it, as far as the front end takes it from there."""
+    own = reader_of(document_of(source))
+    if own is not None:
+        return own.read_config((document_of(source),), candidate.found.program[1:])
     from dtlint.frameworks.transformers_files import overrides_of, read_file
 
     words = overrides_of(candidate.found.program) if reading.frontend == "llama-factory" else ()

@@ -33,6 +33,7 @@ class Reader(Protocol):
 MARKS: Mapping[str, tuple[str, ...]] = {
     "verl": ("actor_rollout_ref",),
     "axolotl": ("base_model",),
+    "composer": ("global_train_batch_size",),
     "gpt_neox": ("pipe_parallel_size", "pipe-parallel-size", "model_parallel_size", "model-parallel-size"),
     "easyr1": ("rollout_batch_size", "micro_batch_size_per_device_for_update"),
 }

@@ -138,6 +138,10 @@ def _launcher_reading(words: tuple[Word, ...], env: Mapping[str, Word], read_fil
 
     if axolotl.recognise_launch(words):
         return axolotl.read_launch(words, env)
+    from dtlint.frameworks import composer
+
+    if composer.recognise_launch(words):
+        return composer.read_launch(words, env)
     from dtlint.frameworks import trl
 
     if trl.recognise(words):

@@ -28,10 +28,19 @@ def _accumulation(plan: Plan) -> Value | Unknown | None:
         return None
     if not micro or not ranks:
         return Unknown("the micro batch or the data-parallel size is unknown", "--set batch.micro=N")
-    local = micro * ranks
-    if total.value % local:
+    count = _local_batches(total.value, micro, ranks, plan.word("batch.remainder") or "refused")
+    if count is None:
         return Unknown(f"a global batch of {total.value} is no multiple of micro batch {micro} x DP {ranks}")
-    return derived(total.value // local, "batch.global", "batch.micro", "parallel.data")
+    return derived(count, "batch.global", "batch.micro", "parallel.data")
+
+
+def _local_batches(total: int, micro: int, ranks: int, remainder: str) -> int | None:
+    """The micro-batches that one rank makes of its part of a batch; None where it does not divide and has to."""
+    part, left = divmod(total, ranks)
+    count, rest = divmod(part, micro)
+    if (left and remainder != "dropped") or (rest and remainder != "smaller"):
+        return None
+    return (count + 1 if rest else count) or None
 
 
 @rule("batch.global")
