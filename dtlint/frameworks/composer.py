@@ -18,7 +18,6 @@ from dtlint.languages.traced import Word, setting_of
 from dtlint.value import Origin, Plain, Setting, Unknown, Value, assumed
 
 LAYER = "composer"
-ROLE = "composer"
 
 GRAMMAR = Grammar(
     long={
@@ -95,11 +94,6 @@ def recognise_launch(words: Sequence[Word]) -> bool:
     return len(words) > 1 and program_name(words[0]) == "composer"
 
 
-def recognise_program(program: Sequence[Word]) -> bool:
-    """No program is known as llm-foundry's by its words: the file that it is given tells."""
-    return False
-
-
 def read_launch(words: Sequence[Word], env: Mapping[str, Word]) -> Reading:
     """A process on each GPU that the machine has, unless -n says otherwise; as many in all, unless --world_size does.
     What no option says, a variable may (WORLD_SIZE, NODE_RANK, MASTER_ADDR).
@@ -118,11 +112,6 @@ def read_launch(words: Sequence[Word], env: Mapping[str, Word]) -> Reading:
         *_told(split, env, "master-addr", "MASTER_ADDR", "launch.rendezvous_host"),
     )
     return Reading(LAYER, words[0].place, claims, rest=split.rest, open=split.open)
-
-
-def read_program(program: Sequence[Word]) -> Reading:
-    """Nothing by itself."""
-    return Reading("program", program[0].place if program else None)
 
 
 def read_config(documents: Sequence[Document], words: Sequence[Word] = ()) -> Reading:

@@ -9,13 +9,13 @@ from typing import Protocol, cast
 from dtlint.frameworks import Reading
 from dtlint.languages.json_tree import Document
 from dtlint.languages.traced import Word
+from dtlint.record import NamedTuple
 
 
 class Reader(Protocol):
     """What a module under dtlint.frameworks offers that reads such files."""
 
     LAYER: str
-    ROLE: str
 
     def recognise(self, document: Document) -> bool:
         """Whether a file is one of the front end's."""
@@ -24,25 +24,39 @@ class Reader(Protocol):
         """Whether a program (its script and arguments) is the front end's."""
 
     def read_program(self, program: Sequence[Word]) -> Reading:
-        """What a program claims by itself, and the files that it names in the role ROLE."""
+        """What a program claims by itself, and the files that it names."""
 
     def read_config(self, documents: Sequence[Document], words: Sequence[Word] = ()) -> Reading:
         """What files claim together, with the program's arguments over them."""
 
 
-MARKS: Mapping[str, tuple[str, ...]] = {
-    "verl": ("actor_rollout_ref",),
-    "axolotl": ("base_model",),
-    "composer": ("global_train_batch_size",),
-    "gpt_neox": ("pipe_parallel_size", "pipe-parallel-size", "model_parallel_size", "model-parallel-size"),
-    "easyr1": ("rollout_batch_size", "micro_batch_size_per_device_for_update"),
+class Marks(NamedTuple):
+    """Texts by which to tell that a reader need not be loaded: one of `file` stands in each of its files, one of
+    `words` in a word of each of its programs (none: no program is its own by its words).
+    """
+
+    file: tuple[str, ...]
+    words: tuple[str, ...] = ()
+
+
+MARKS: Mapping[str, Marks] = {
+    "verl": Marks(("actor_rollout_ref",), ("actor_rollout_ref",)),
+    "axolotl": Marks(("base_model",), ("axolotl", "finetune.py")),
+    "composer": Marks(("global_train_batch_size",)),
+    "gpt_neox": Marks(
+        ("pipe_parallel_size", "pipe-parallel-size", "model_parallel_size", "model-parallel-size"), ("deepy.py",)
+    ),
+    "easyr1": Marks(
+        ("rollout_batch_size", "micro_batch_size_per_device_for_update"),
+        ("verl.trainer.main", "worker.actor.", "worker.rollout."),
+    ),
 }
-"""By module: texts of which one stands in every file of the front end, so that no reader is loaded for others."""
+"""By module, which is also the role of the files that its programs name."""
 
 
 def is_marked(text: str, name: str) -> bool:
     """Whether a text may be one of a front end's files."""
-    return any(mark in text for mark in MARKS[name])
+    return any(mark in text for mark in MARKS[name].file)
 
 
 def reader_of(document: Document) -> Reader | None:
@@ -53,9 +67,11 @@ def reader_of(document: Document) -> Reader | None:
 
 def reader_of_program(program: Sequence[Word]) -> Reader | None:
     """The reader of the front end that a program is; None where it is none of them."""
-    return next((reader(name) for name in MARKS if reader(name).recognise_program(program)), None)
+    shown = " ".join(word.shown for word in program)
+    marked = (name for name, marks in MARKS.items() if any(mark in shown for mark in marks.words))
+    return next((reader(name) for name in marked if reader(name).recognise_program(program)), None)
 
 
 def reader(name: str) -> Reader:
-    """The reader of a module, by its name, which is the role of the files that its programs name."""
+    """The reader of a module, by its name."""
     return cast("Reader", import_module(f"dtlint.frameworks.{name}"))

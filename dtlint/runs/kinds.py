@@ -31,7 +31,7 @@ MARKERS: dict[str, tuple[bytes, ...]] = {
         b"_model_parallel_size",
         b"exp_manager:",
         b"parallelism:",
-        *(mark.encode() for marks in MARKS.values() for mark in marks),
+        *(mark.encode() for marks in MARKS.values() for mark in marks.file),
     ),
     "json": (
         b"zero_optimization",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 
 from dtlint.frameworks import Claim, NamedFile, Reading
 from dtlint.frameworks.interpreter import program_name, python_program
@@ -29,6 +30,8 @@ LAUNCHER_MODULES = frozenset(
 )  # fmt: skip
 _WORDS_BEFORE_ACCELERATE = 8
 MANAGERS = ("srun", "mpirun")
+_WITH_CONFIGS = ("axolotl", "composer")
+"""Launchers that belong to a front end of their own, by the module that reads both."""
 ReadFile = Callable[[str], Source | None]
 _OF_NEMO = ("model.", "exp_manager.")
 """What overrides of NeMo's configs begin with."""
@@ -134,14 +137,10 @@ def _launcher_reading(words: tuple[Word, ...], env: Mapping[str, Word], read_fil
 
     if torchtitan_launcher.recognise(words, env):
         return torchtitan_launcher.read_launch(words, env)
-    from dtlint.frameworks import axolotl
-
-    if axolotl.recognise_launch(words):
-        return axolotl.read_launch(words, env)
-    from dtlint.frameworks import composer
-
-    if composer.recognise_launch(words):
-        return composer.read_launch(words, env)
+    name = program_name(words[0])
+    if name in _WITH_CONFIGS and (own := import_module(f"dtlint.frameworks.{name}")).recognise_launch(words):
+        found: Reading = own.read_launch(words, env)
+        return found
     from dtlint.frameworks import trl
 
     if trl.recognise(words):
