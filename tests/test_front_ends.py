@@ -101,6 +101,11 @@ class TestVerl:
         found = [each.message for each in report.findings if each.rule == "batch-not-divisible"]
         assert sentence in found[0] if sentence else not found, found
 
+    def test_ranks_that_share_a_sequence_share_the_states_too(self, tmp_path: Path) -> None:
+        plan = self.plan(tmp_path, more="actor_rollout_ref.actor.ulysses_sequence_parallel_size=16")
+        assert values(plan, "parallel.ulysses", "parallel.data", "sharding.group") == [16, 1, 16]
+        assert "zero-no-dp" not in {each.rule for each in check([tmp_path / "run.sh"]).findings}
+
     def test_a_config_of_ones_own_may_hold_more(self, tmp_path: Path) -> None:
         assert "mine holds further settings" in self.plan(tmp_path, more="--config-name=mine").open
 

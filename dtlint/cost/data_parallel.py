@@ -59,7 +59,7 @@ def _beside(communication: float, compute: float) -> float:
 
 def replica_seconds(job: Job, params: Held) -> float:
     """Gradients of a shard summed over the shard groups (hybrid sharding), once a step."""
-    copies = job.layout.data * job.layout.context // job.sharding.group
+    copies = job.layout.data * job.layout.context * job.layout.ulysses // job.sharding.group
     if copies <= 1:
         return 0.0
     group = data_group(job.layout, job.machine, job.sharding.group * copies)._replace(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import lcm
+from math import lcm, prod
 from typing import TYPE_CHECKING
 
 from dtlint.plan.derived.registry import is_megatron, rule, same
@@ -41,12 +41,15 @@ def _expert_tensor(plan: Plan) -> Value | None:
 
 @rule("sharding.group")
 def _sharding_group(plan: Plan) -> Value | None:
-    data, context = plan.integer("parallel.data"), plan.integer("parallel.context") or 1
-    groups = plan.integer("sharding.instances") or 1
-    if data is None or data * context % groups:
+    """Ranks that share a sequence out hold the same parameters, and share the states out too."""
+    data, groups = plan.integer("parallel.data"), plan.integer("sharding.instances") or 1
+    parts = {name: plan.integer(name) or 1 for name in ("parallel.context", "parallel.ulysses")}
+    ranks = (data or 0) * prod(parts.values())
+    if data is None or ranks % groups:
         return None
-    inputs = ("parallel.data", "parallel.context", *(("sharding.instances",) if groups > 1 else ()))
-    return derived(data * context // groups, *inputs)
+    split = [name for name, size in parts.items() if size > 1 or name == "parallel.context"]
+    inputs = ("parallel.data", *split, *(("sharding.instances",) if groups > 1 else ()))
+    return derived(ranks // groups, *inputs)
 
 
 @rule("sharding.reshard_after_forward")
