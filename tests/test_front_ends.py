@@ -101,6 +101,34 @@ class TestVerl:
         found = [each.message for each in report.findings if each.rule == "batch-not-divisible"]
         assert sentence in found[0] if sentence else not found, found
 
+    CRITIC = (
+        "critic.model.path=Qwen/Qwen2.5-0.5B critic.ppo_micro_batch_size_per_gpu={micro} "
+        "critic.model.enable_gradient_checkpointing=False"
+    )
+
+    def runs(self, folder: Path, more: str) -> dict[str, Plan]:
+        (folder / "run.sh").write_text(dedent(self.SCRIPT).format(taken=256, micro=4, more=more))
+        return {run.role: run.plan for run in read_runs([folder / "run.sh"], Options()).runs}
+
+    def test_the_critic_has_a_plan_of_its_own(self, tmp_path: Path) -> None:
+        plans = self.runs(tmp_path, self.CRITIC.format(micro=10))
+        names = ("model.hidden", "batch.global", "batch.micro", "batch.accumulation", "checkpointing.activations")
+        assert {role: values(plan, *names) for role, plan in plans.items()} == {
+            "train": [3584, 320, 4, 5, "full"],
+            "critic": [896, 320, 10, 2, "none"],
+        }
+
+    @pytest.mark.parametrize("more", ["algorithm.adv_estimator=grpo", "critic.enable=False"])
+    def test_no_critic_where_none_is_needed(self, tmp_path: Path, more: str) -> None:
+        assert set(self.runs(tmp_path, f"{self.CRITIC.format(micro=10)} {more}")) == {"train"}
+
+    def test_the_critics_remedy_speaks_of_the_critic(self, tmp_path: Path) -> None:
+        more = self.CRITIC.format(micro=8)
+        (tmp_path / "run.sh").write_text(dedent(self.SCRIPT).format(taken=256, micro=4, more=more))
+        (found,) = [each for each in check([tmp_path / "run.sh"]).findings if each.rule == "batch-not-divisible"]
+        assert "leaves 20 samples for each of DP 16, which do not divide by micro batch 8" in found.message
+        assert any("critic.ppo_micro_batch_size_per_gpu=5" in each.text for each in found.remedies)
+
     def test_ranks_that_share_a_sequence_share_the_states_too(self, tmp_path: Path) -> None:
         plan = self.plan(tmp_path, more="actor_rollout_ref.actor.ulysses_sequence_parallel_size=16")
         assert values(plan, "parallel.ulysses", "parallel.data", "sharding.group") == [16, 1, 16]

@@ -57,7 +57,8 @@ class Reading(NamedTuple):
     and could not be read; `supposed` is a sentence on how it was come by, where that is only likely. `rest` are the
     words of the program that a launcher starts. `role` is "other" where the text says that nothing is trained, or not
     by this plan. `framework` and `frontend` are claimed here when the text decides them. `declares` are the flags that
-    the program's own parser takes.
+    the program's own parser takes. `roles` are readings that take the place of this one in further plans of the same
+    launch, by the role of each (the critic beside the actor).
     """
 
     layer: str
@@ -73,3 +74,4 @@ class Reading(NamedTuple):
     role: str = ""
     collections: Mapping[str, tuple[Member, ...]] = {}
     declares: frozenset[str] = frozenset()
+    roles: Mapping[str, Reading] = {}

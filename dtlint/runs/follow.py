@@ -88,7 +88,7 @@ class Follower:
         if named.role in ("arguments", "config", "torchtitan", "nemo", *MARKS):
             return self._program_config(named, candidate)
         if named.role == "model":
-            return self._model_file(named, candidate.folder)
+            return self.model_file(named, candidate.folder)
         if named.role == "image":
             return [(candidate.script, image_reading(named.path))]
         if named.role == "hostfile":
@@ -177,7 +177,7 @@ class Follower:
         first, *others = sources or [candidate.script]
         return [(first, reading), *((other, Reading("program")) for other in others), *nested]
 
-    def _model_file(self, named: NamedFile, folder: Path) -> list[tuple[Source, Reading]]:
+    def model_file(self, named: NamedFile, folder: Path) -> list[tuple[Source, Reading]]:
         """The config.json of the model that a run names, where it lies in the tree."""
         source = self.reader(folder)(_model_path(named.path.text or ""))
         if source is None:
@@ -235,7 +235,7 @@ class Follower:
         folder = config.source.file.parent if config.source.file is not None else self.tree.current
         for named in config.reading.files:
             if named.role == "model":
-                found.extend(self._model_file(named, folder))
+                found.extend(self.model_file(named, folder))
             if named.role == "deepspeed":
                 source = self.reader(folder)(named.path.text or "")
                 reading = _without_file(named.path) if source is None else self._config(source, "deepspeed").reading
@@ -247,7 +247,7 @@ class Follower:
         found = self._program(source, None)
         folder = source.file.parent if source.file is not None else self.tree.current
         named = dict.fromkeys(file for _, reading in found for file in reading.files if file.role == "model")
-        return [*found, *(part for file in named for part in self._model_file(file, folder))]
+        return [*found, *(part for file in named for part in self.model_file(file, folder))]
 
 
 def _overridden(reading: Reading, source: Source, candidate: Candidate) -> Reading:

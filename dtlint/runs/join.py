@@ -118,7 +118,7 @@ class Joiner:
 
     def finish(self, problems: tuple[FileProblem, ...], focus: frozenset[str] | None) -> RunSet:
         """The runs of everything collected; `focus` None: every file that was read."""
-        runs = [run for candidate in self._launches if (run := self._launched(candidate)) is not None]
+        runs = [run for candidate in self._launches for run in self._launched(candidate)]
         runs = merged(runs)
         runs.extend(self._unlaunched(runs))
         sources = {**self._sources, **{source.path: source for run in runs for source in run.sources}}
@@ -126,11 +126,12 @@ class Joiner:
         found = (*problems, *dict.fromkeys(self._follower.problems))
         return RunSet(tuple(runs), found, tuple(sources.values()), shown, tuple(self._remarks))
 
-    def _launched(self, candidate: Candidate) -> Run | None:
+    def _launched(self, candidate: Candidate) -> list[Run]:
+        """The run of a launch, and one for each further plan that it carries out beside."""
         found = candidate.found
         parts = self._follow(candidate)
         if candidate.companion and not self._uses_focus(parts.sources):
-            return None
+            return []
         outer = self._around(candidate)
         installed = install_readings(candidate.world.commands, found.launch.place)
         lost = lost_words(self._lost, found.launch.place)
@@ -139,7 +140,29 @@ class Joiner:
         run = run_of(self._follower.tree, self.options, whole, found.launch, candidate.world.branch)
         program = next((source.text for source in parts.sources if source.path.endswith(".py")), "")
         told = [reading for reading in readings if not reading.layer.startswith("deepspeed-json")]
-        return run._replace(role=_role(role_of(found.program, program), told))
+        first = run._replace(role=_role(role_of(found.program, program), told))
+        return [first, *self._further(first, whole)]
+
+    def _further(self, first: Run, whole: Parts) -> list[Run]:
+        """A run for each role that a reading tells beside its own, with the shape of the role's own model; none beside
+        a program that does not train.
+        """
+        if first.role == "other":
+            return []
+        folder = self._folder_of(whole)
+        runs = []
+        for reading in whole.readings:
+            for role, other in reading.roles.items():
+                files = [part for file in other.files for part in self._follower.model_file(file, folder)]
+                kept = [each for each in whole.readings if each is not reading and each.layer != "model-config"]
+                parts = whole._replace(readings=(other, *kept, *(found for _, found in files)))
+                run = run_of(self._follower.tree, self.options, parts, first.launch, first.branch)
+                runs.append(run._replace(role=role))
+        return runs
+
+    def _folder_of(self, whole: Parts) -> Path:
+        file = whole.sources[0].file if whole.sources else None
+        return file.parent if file is not None else self._follower.tree.current
 
     def _around(self, candidate: Candidate) -> list[Reading]:
         """The directives of the script, and what the image that they name brings."""
@@ -195,14 +218,16 @@ class Joiner:
             parts = self._follower.lone_program(source) if path not in used else []
             if any(_speaks(reading) for _, reading in parts):
                 alone.append([(source, reading) for _, reading in parts])
-        return [self._alone(parts) for parts in alone]
+        return [run for parts in alone for run in self._alone(parts)]
 
-    def _alone(self, parts: Sequence[tuple[Source, Reading]]) -> Run:
+    def _alone(self, parts: Sequence[tuple[Source, Reading]]) -> list[Run]:
         sources = tuple(dict.fromkeys(source for source, _ in parts))
         run = run_of(self._follower.tree, self.options, Parts(tuple(reading for _, reading in parts), sources))
         path = self._follower.tree.within(sources[0])
         role = role_of_lone_program(path) if path.endswith(".py") else role_of_config(path)
-        return run._replace(role=_role(role, [reading for _, reading in parts]))
+        whole = Parts(tuple(reading for _, reading in parts), sources)
+        first = run._replace(role=_role(role, whole.readings))
+        return [first, *self._further(first, whole)]
 
 
 def _role(role: str, readings: Iterable[Reading]) -> str:

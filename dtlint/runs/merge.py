@@ -15,19 +15,19 @@ def merged(runs: Sequence[Run]) -> list[Run]:
     groups: dict[tuple[object, ...], list[Run]] = {}
     for run in runs:
         groups.setdefault(_signature(run), []).append(run)
-    lines: dict[tuple[str, int], int] = {}
+    lines: dict[tuple[str, int, str], int] = {}
     for signature in groups:
         place = groups[signature][0].launch
         assert place is not None
-        key = place.place.source.path, place.place.start
+        key = place.place.source.path, place.place.start, groups[signature][0].role
         lines[key] = lines.get(key, 0) + 1
     return [_merge(group, lines) for group in groups.values()]
 
 
-def _merge(group: list[Run], lines: dict[tuple[str, int], int]) -> Run:
+def _merge(group: list[Run], lines: dict[tuple[str, int, str], int]) -> Run:
     first = group[0]
     assert first.launch is not None
-    alone = lines[first.launch.place.source.path, first.launch.place.start] == 1
+    alone = lines[first.launch.place.source.path, first.launch.place.start, first.role] == 1
     branches = list(dict.fromkeys(run.branch for run in group if run.branch))
     return first._replace(branch=None if alone or not branches else " or ".join(branches))
 
@@ -40,4 +40,4 @@ def _signature(run: Run) -> tuple[object, ...]:
         (name, setting.value if isinstance(setting, Value) else "?")
         for name, setting in sorted(run.plan.settings.items())
     )
-    return launch.place.source.path, launch.place.start, words, values
+    return launch.place.source.path, launch.place.start, run.role, words, values

@@ -1,0 +1,146 @@
+"""verl's workers that train, the actor and the critic: which keys of the config tell the plan of each.
+
+verl 0.7 (b178a3c) verl/trainer/config/actor, critic and engine, verl/workers/fsdp_workers.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dtlint.frameworks import Claim
+from dtlint.frameworks.answers import answered, shard_group
+from dtlint.frameworks.deepspeed_values import format_name, number
+from dtlint.frameworks.keys import ON, Keys, Meaning, Table, claims_of, spelled
+from dtlint.languages.json_tree import Node, setting
+from dtlint.record import NamedTuple
+from dtlint.value import Origin, Plain, Setting, Unknown
+
+TAKEN = "data.train_batch_size"
+SAMPLES = "actor_rollout_ref.rollout.n"
+_STRATEGIES = {"fsdp": "fsdp", "fsdp2": "fsdp", "megatron": "megatron"}
+_LAUNCH = {
+    "trainer.nnodes": Meaning("launch.nodes"),
+    "trainer.n_gpus_per_node": Meaning("launch.processes_per_node"),
+}
+
+
+class Worker(NamedTuple):
+    """Where a worker's keys stand: its own, those of its model, and those of FSDP."""
+
+    own: str
+    model: str
+    fsdp: str
+
+    @property
+    def megatron(self) -> str:
+        """Where Megatron's keys stand."""
+        return f"{self.own}.megatron"
+
+
+ACTOR = Worker("actor_rollout_ref.actor", "actor_rollout_ref.model", "actor_rollout_ref.actor.fsdp_config")
+CRITIC = Worker("critic", "critic.model", "critic.model.fsdp_config")
+
+
+def framework_of(keys: Keys, worker: Worker) -> str:
+    """What carries out a worker's plan, "" where its own keys do not tell."""
+    told = keys.known(f"{worker.own}.strategy")
+    return _STRATEGIES.get(str(told), "") if told is not None else "megatron" if keys.below(worker.megatron) else ""
+
+
+def claims_of_worker(keys: Keys, worker: Worker, framework: str) -> Iterator[Claim]:
+    """What a worker's keys claim. The critic takes the actor's mini-batch and way of packing, unless it has its own."""
+    by_framework = _degrees(worker) if framework == "megatron" else _fsdp(worker)
+    yield from claims_of(keys, {**_LAUNCH, **_always(worker), **by_framework})
+    yield from _batch(keys, worker)
+    yield from _engine(keys, worker) if framework == "megatron" else _sharding(keys, worker)
+
+
+def spell_for(worker: Worker, setting_name: str, value: Plain) -> str | None:
+    """A setting of a worker as the command line has it (`critic.grad_clip=1.0`)."""
+    batch = {f"{worker.own}.ppo_mini_batch_size": Meaning("batch.global"), TAKEN: Meaning("batch.rollout")}
+    table = {**_LAUNCH, **_always(worker), **_fsdp(worker), **_degrees(worker), **_micro(worker), **batch}
+    found = spelled(table, setting_name, value)
+    return None if found is None else "=".join(found)
+
+
+def _always(worker: Worker) -> Table:
+    recomputed: dict[str, Plain] = {"true": "full", "false": "none"}
+    return {
+        f"{worker.model}.enable_gradient_checkpointing": Meaning("checkpointing.activations", words=recomputed),
+        f"{worker.model}.lora_rank": Meaning("model.lora_rank"),
+        f"{worker.own}.grad_clip": Meaning("optimizer.clip", number),
+    }
+
+
+def _fsdp(worker: Worker) -> Table:
+    return {
+        f"{worker.own}.ulysses_sequence_parallel_size": Meaning("parallel.ulysses"),
+        f"{worker.fsdp}.reshard_after_forward": Meaning("sharding.reshard_after_forward", words=ON),
+        f"{worker.fsdp}.model_dtype": Meaning("precision.master", format_name),
+        f"{worker.fsdp}.dtype": Meaning("precision.compute", format_name),
+        f"{worker.fsdp}.mixed_precision.param_dtype": Meaning("precision.compute", format_name),
+        f"{worker.fsdp}.mixed_precision.reduce_dtype": Meaning("precision.reduce", format_name),
+    }
+
+
+def _degrees(worker: Worker) -> Table:
+    recomputed: dict[str, Plain] = {"selective": "selective", "full": "full"}
+    granularity = f"{worker.megatron}.override_transformer_config.recompute_granularity"
+    return {
+        f"{worker.megatron}.tensor_model_parallel_size": Meaning("parallel.tensor"),
+        f"{worker.megatron}.pipeline_model_parallel_size": Meaning("parallel.pipeline"),
+        f"{worker.megatron}.virtual_pipeline_model_parallel_size": Meaning("parallel.virtual_pipeline"),
+        f"{worker.megatron}.context_parallel_size": Meaning("parallel.context"),
+        f"{worker.megatron}.expert_model_parallel_size": Meaning("parallel.expert"),
+        f"{worker.megatron}.expert_tensor_parallel_size": Meaning("parallel.expert_tensor"),
+        f"{worker.megatron}.sequence_parallel": Meaning("parallel.sequence", words=ON),
+        granularity: Meaning("checkpointing.activations", words=recomputed),
+    }
+
+
+def _micro(worker: Worker) -> Table:
+    return {f"{worker.own}.ppo_micro_batch_size_per_gpu": Meaning("batch.micro")}
+
+
+def _batch(keys: Keys, worker: Worker) -> Iterator[Claim]:
+    """Where samples are packed up to a number of tokens, no micro batch has a size, and all batches divide."""
+    yield from answered(keys, _given(keys, worker, "ppo_mini_batch_size"), SAMPLES, "batch.global")
+    switch = _given(keys, worker, "use_dynamic_bsz")
+    packed = keys.node(switch)
+    if packed is not None and str(packed.value).lower() != "false":
+        for name in ("batch.micro", "batch.accumulation"):
+            yield Claim(name, _packed(packed, name), switch)
+        return
+    yield from claims_of(keys, _micro(worker))
+    yield from answered(keys, TAKEN, SAMPLES, "batch.rollout")
+
+
+def _given(keys: Keys, worker: Worker, name: str) -> str:
+    """The path of a worker's key, of the actor's where the worker has none of its own."""
+    own = f"{worker.own}.{name}"
+    return own if own in keys else f"{ACTOR.own}.{name}"
+
+
+def _packed(node: Node, name: str) -> Setting:
+    reason = "use_dynamic_bsz packs samples up to ppo_max_token_len_per_gpu tokens"
+    return Unknown(reason, f"--set {name}=N", Origin("written", node.span))
+
+
+def _sharding(keys: Keys, worker: Worker) -> Iterator[Claim]:
+    """param_offload and optimizer_offload move what lies idle while others work, not while the worker trains; an
+    offload policy, which FSDP2 alone takes, keeps it in main memory for good.
+    """
+    yield from shard_group(keys, f"{worker.fsdp}.fsdp_size")
+    policy = keys.node(f"{worker.fsdp}.offload_policy")
+    if policy is not None and policy.value is True and keys.known(f"{worker.own}.strategy") == "fsdp2":
+        for what in ("parameters", "optimizer"):
+            yield Claim(f"sharding.offload_{what}", setting(policy, "cpu"), f"{worker.fsdp}.offload_policy")
+
+
+def _engine(keys: Keys, worker: Worker) -> Iterator[Claim]:
+    """Megatron's switches that verl sets by itself, or takes from override_ddp_config."""
+    for name, key in (("gradients", "overlap_grad_reduce"), ("parameters", "overlap_param_gather")):
+        path = f"{worker.megatron}.override_ddp_config.{key}"
+        table = {path: Meaning(f"overlap.{name}", words=ON)}
+        unsaid = Unknown(f"verl hands Megatron {key} in override_ddp_config", f"--set overlap.{name}=...")
+        yield from claims_of(keys, table) if path in keys else (Claim(f"overlap.{name}", unsaid, path),)
