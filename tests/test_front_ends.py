@@ -138,6 +138,30 @@ class TestVerl:
         assert "mine holds further settings" in self.plan(tmp_path, more="--config-name=mine").open
 
 
+class TestVerlFineTuning:
+    SCRIPT = """\
+        torchrun --standalone --nproc_per_node=8 -m verl.trainer.fsdp_sft_trainer \\
+            data.max_length=2048 {more} model.partial_pretrain=Qwen/Qwen2.5-0.5B-Instruct \\
+            ulysses_sequence_parallel_size=2 use_remove_padding=true
+        """
+
+    def plan(self, folder: Path, more: str = "") -> Plan:
+        return plan_of(folder, "run.sh", run__sh=dedent(self.SCRIPT).format(more=more))
+
+    def test_what_is_not_written_stands_in_verls_config(self, tmp_path: Path) -> None:
+        names = ("framework", "launch.launcher", "parallel.world_size", "parallel.ulysses", "parallel.data")
+        plan = self.plan(tmp_path)
+        assert values(plan, *names) == ["fsdp", "torchrun", 8, 2, 4]
+        # 256 samples over 4 replicas in micro-batches of 4
+        assert values(plan, "batch.global", "batch.micro", "batch.accumulation") == [256, 4, 16]
+        assert values(plan, "sharding.stage", "sharding.group", "data.sequence_length") == [3, 8, 2048]
+
+    def test_what_does_not_divide_is_refused(self, tmp_path: Path) -> None:
+        # 72 over 4 replicas are 18 samples, no multiple of 4
+        self.plan(tmp_path, "data.train_batch_size=72")
+        assert "batch-not-divisible" in {each.rule for each in check([tmp_path / "run.sh"]).findings}
+
+
 class TestEasyR1:
     CONFIG = """\
         data:

@@ -95,6 +95,9 @@ def _degrees(worker: Worker) -> Table:
         f"{worker.megatron}.expert_tensor_parallel_size": Meaning("parallel.expert_tensor"),
         f"{worker.megatron}.sequence_parallel": Meaning("parallel.sequence", words=ON),
         granularity: Meaning("checkpointing.activations", words=recomputed),
+        f"{worker.megatron}.override_transformer_config.moe_token_dispatcher_type": Meaning(
+            "communication.moe_dispatcher", words={"allgather": "allgather", "alltoall": "alltoall", "flex": "flex"}
+        ),
     }
 
 

@@ -41,6 +41,7 @@ class Marks(NamedTuple):
 
 MARKS: Mapping[str, Marks] = {
     "verl": Marks(("actor_rollout_ref",), ("actor_rollout_ref",)),
+    "verl_sft": Marks((), ("fsdp_sft_trainer",)),
     "axolotl": Marks(("base_model",), ("axolotl", "finetune.py")),
     "composer": Marks(("global_train_batch_size",)),
     "gpt_neox": Marks(
