@@ -134,6 +134,12 @@ class TestVerl:
         assert values(plan, "parallel.ulysses", "parallel.data", "sharding.group") == [16, 1, 16]
         assert "zero-no-dp" not in {each.rule for each in check([tmp_path / "run.sh"]).findings}
 
+    def test_arguments_that_a_comment_cuts_off_are_found(self, tmp_path: Path) -> None:
+        more = "algorithm.pf_ppo.reweight_method=pow \\  # or max_min"
+        text = dedent(self.SCRIPT).replace("data.train_batch_size", f"{more}\n    data.train_batch_size", 1)
+        (tmp_path / "run.sh").write_text(text.format(taken=256, micro=4, more=""))
+        assert "lost-arguments" in {each.rule for each in check([tmp_path / "run.sh"]).findings}
+
     def test_a_config_of_ones_own_may_hold_more(self, tmp_path: Path) -> None:
         assert "mine holds further settings" in self.plan(tmp_path, more="--config-name=mine").open
 
@@ -155,6 +161,20 @@ class TestVerlFineTuning:
         # 256 samples over 4 replicas in micro-batches of 4
         assert values(plan, "batch.global", "batch.micro", "batch.accumulation") == [256, 4, 16]
         assert values(plan, "sharding.stage", "sharding.group", "data.sequence_length") == [3, 8, 2048]
+
+    @pytest.mark.parametrize(
+        ("more", "expected"),
+        [
+            ("engine.ulysses_sequence_parallel_size=2", ["fsdp", 4, 2, 1, 96, None]),
+            ("data.use_dynamic_bsz=False data.micro_batch_size_per_gpu=3", ["fsdp", 8, 1, 1, 96, 3]),
+            ("engine=megatron engine.tensor_model_parallel_size=2", ["megatron", 4, 1, 2, 96, None]),
+        ],
+    )
+    def test_the_newer_trainer_packs_and_has_engines(self, tmp_path: Path, more: str, expected: list[object]) -> None:
+        command = "torchrun --nproc_per_node=8 -m verl.trainer.sft_trainer data.train_batch_size=96 "
+        plan = plan_of(tmp_path, "run.sh", run__sh=f"{command}model.path=Qwen/Qwen3-4B {more}\n")
+        names = ("framework", "parallel.data", "parallel.ulysses", "parallel.tensor", "batch.global", "batch.micro")
+        assert values(plan, *names) == expected
 
     def test_what_does_not_divide_is_refused(self, tmp_path: Path) -> None:
         # 72 over 4 replicas are 18 samples, no multiple of 4

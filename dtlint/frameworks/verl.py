@@ -31,8 +31,9 @@ def recognise(document: Document) -> bool:
 
 
 def recognise_program(program: Sequence[Word]) -> bool:
-    """Whether a program's arguments override verl's config."""
-    return sum(word.shown.lstrip("+").startswith("actor_rollout_ref.") for word in program[1:]) >= 2
+    """Whether a program is verl's trainer, or its arguments override verl's config."""
+    main = bool(program) and (program[0].text or "").removesuffix(".py").endswith("main_ppo")
+    return main or sum(word.shown.lstrip("+").startswith("actor_rollout_ref.") for word in program[1:]) >= 2
 
 
 def read_program(program: Sequence[Word]) -> Reading:

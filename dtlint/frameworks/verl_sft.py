@@ -1,6 +1,7 @@
-"""verl's trainer for fine-tuning, `verl.trainer.fsdp_sft_trainer`, which torchrun starts: its hydra arguments.
+"""verl's trainers for fine-tuning, which torchrun starts: their hydra arguments.
 
-verl 0.7 (b178a3c) verl/trainer/config/sft_trainer.yaml and verl/trainer/fsdp_sft_trainer.py.
+verl 0.7 (b178a3c) verl/trainer/fsdp_sft_trainer.py and its successor sft_trainer.py, with the configs sft_trainer.yaml
+and sft_trainer_engine.yaml.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ from dtlint.frameworks import Claim, Reading
 from dtlint.frameworks.arguments import stretch
 from dtlint.frameworks.deepspeed_values import format_name, number, whole_number
 from dtlint.frameworks.keys import Keys, Meaning, claims_of, keys_of, model_named, spelled
+from dtlint.frameworks.verl_workers import ENGINE, layout_claims, packed_samples
 from dtlint.languages.json_tree import setting
 from dtlint.languages.traced import Word
-from dtlint.value import Plain, Value, default
+from dtlint.value import Plain, Unknown, Value, default
 
 LAYER = "verl-sft"
+
+_OLD, _NEW = "fsdp_sft_trainer", "sft_trainer"
 
 _TABLE = {
     "data.train_batch_size": Meaning("batch.global"),
@@ -37,17 +41,20 @@ _UNWRITTEN: dict[str, tuple[str, Plain]] = {
 
 
 def recognise_program(program: Sequence[Word]) -> bool:
-    """Whether a program is verl's trainer for fine-tuning."""
-    return bool(program) and (program[0].text or "").removesuffix(".py").endswith("fsdp_sft_trainer")
+    """Whether a program is one of verl's trainers for fine-tuning."""
+    return _name(program) in (_OLD, _NEW)
 
 
 def read_program(program: Sequence[Word]) -> Reading:
     """What the arguments claim, over verl's own config."""
     keys = keys_of((), program[1:])
-    named, files = model_named(keys, "model.partial_pretrain")
-    claims = (*claims_of(keys, _TABLE), *_absent(keys), *_length(keys), *_offload(keys), *named)
+    old = _name(program) == _OLD
+    framework = "fsdp" if old or keys.known("engine") != "megatron" else "megatron"
+    named, files = model_named(keys, "model.partial_pretrain" if old else "model.path")
+    own = (*claims_of(keys, _TABLE), *_absent(keys), *_offload(keys)) if old else _newer(keys, framework)
     place = stretch(program[1:], program[0].place)
-    return Reading(LAYER, place, claims, files, framework="fsdp", frontend="verl", open=keys.open)
+    claims = (*own, *_length(keys), *named)
+    return Reading(LAYER, place, claims, files, framework=framework, frontend="verl", open=keys.open)
 
 
 def spell(setting_name: str, value: Plain, framework: str = "") -> str | None:
@@ -62,6 +69,28 @@ def _absent(keys: Keys) -> Iterator[Claim]:
     for path, (name, value) in _UNWRITTEN.items():
         if path not in keys:
             yield Claim(name, default(value, "verl"), path)
+
+
+def _newer(keys: Keys, framework: str) -> tuple[Claim, ...]:
+    """Samples are packed, unless use_dynamic_bsz is off; of the batch each rank takes the whole part."""
+    switch = keys.node("data.use_dynamic_bsz")
+    whole = switch is not None and str(switch.value).lower() == "false"
+    batch = {
+        path: meaning for path, meaning in _TABLE.items() if path.startswith("data.") and (whole or "micro" not in path)
+    }
+    unknown = Unknown("samples are packed up to a number of tokens", "--set batch.micro=N")
+    names = () if whole else ("batch.micro", "batch.accumulation")
+    hidden = [
+        Claim(name, packed_samples(switch, name) if switch else unknown, "data.use_dynamic_bsz") for name in names
+    ]
+    absent = () if "data.train_batch_size" in keys else (Claim("batch.global", default(256, "verl")),)
+    return (*claims_of(keys, batch), *absent, *hidden, *layout_claims(keys, ENGINE, framework))
+
+
+def _name(program: Sequence[Word]) -> str:
+    """The last part of a program's name, be it a module's or a script's."""
+    text = (program[0].text or "") if program else ""
+    return text.removesuffix(".py").replace("/", ".").rpartition(".")[2]
 
 
 def _length(keys: Keys) -> Iterator[Claim]:

@@ -25,20 +25,23 @@ _LAUNCH = {
 
 
 class Worker(NamedTuple):
-    """Where a worker's keys stand: its own, those of its model, and those of FSDP."""
+    """Where a worker's keys stand: its own, those of its model, those of FSDP, and those of Megatron."""
 
     own: str
     model: str
     fsdp: str
-
-    @property
-    def megatron(self) -> str:
-        """Where Megatron's keys stand."""
-        return f"{self.own}.megatron"
+    megatron: str
 
 
-ACTOR = Worker("actor_rollout_ref.actor", "actor_rollout_ref.model", "actor_rollout_ref.actor.fsdp_config")
-CRITIC = Worker("critic", "critic.model", "critic.model.fsdp_config")
+ACTOR = Worker(
+    "actor_rollout_ref.actor",
+    "actor_rollout_ref.model",
+    "actor_rollout_ref.actor.fsdp_config",
+    "actor_rollout_ref.actor.megatron",
+)
+CRITIC = Worker("critic", "critic.model", "critic.model.fsdp_config", "critic.megatron")
+ENGINE = Worker("engine", "model", "engine", "engine")
+"""The one of the newer trainer for fine-tuning."""
 
 
 def framework_of(keys: Keys, worker: Worker) -> str:
@@ -49,9 +52,15 @@ def framework_of(keys: Keys, worker: Worker) -> str:
 
 def claims_of_worker(keys: Keys, worker: Worker, framework: str) -> Iterator[Claim]:
     """What a worker's keys claim. The critic takes the actor's mini-batch and way of packing, unless it has its own."""
-    by_framework = _degrees(worker) if framework == "megatron" else _fsdp(worker)
-    yield from claims_of(keys, {**_LAUNCH, **_always(worker), **by_framework})
+    yield from claims_of(keys, _LAUNCH)
+    yield from layout_claims(keys, worker, framework)
     yield from _batch(keys, worker)
+
+
+def layout_claims(keys: Keys, worker: Worker, framework: str) -> Iterator[Claim]:
+    """What a worker's keys claim but for its batches: how it is split and what it recomputes."""
+    by_framework = _degrees(worker) if framework == "megatron" else _fsdp(worker)
+    yield from claims_of(keys, {**_always(worker), **by_framework})
     yield from _engine(keys, worker) if framework == "megatron" else _sharding(keys, worker)
 
 
@@ -109,10 +118,10 @@ def _batch(keys: Keys, worker: Worker) -> Iterator[Claim]:
     """Where samples are packed up to a number of tokens, no micro batch has a size, and all batches divide."""
     yield from answered(keys, _given(keys, worker, "ppo_mini_batch_size"), SAMPLES, "batch.global")
     switch = _given(keys, worker, "use_dynamic_bsz")
-    packed = keys.node(switch)
-    if packed is not None and str(packed.value).lower() != "false":
+    switched = keys.node(switch)
+    if switched is not None and str(switched.value).lower() != "false":
         for name in ("batch.micro", "batch.accumulation"):
-            yield Claim(name, _packed(packed, name), switch)
+            yield Claim(name, packed_samples(switched, name), switch)
         return
     yield from claims_of(keys, _micro(worker))
     yield from answered(keys, TAKEN, SAMPLES, "batch.rollout")
@@ -124,8 +133,9 @@ def _given(keys: Keys, worker: Worker, name: str) -> str:
     return own if own in keys else f"{ACTOR.own}.{name}"
 
 
-def _packed(node: Node, name: str) -> Setting:
-    reason = "use_dynamic_bsz packs samples up to ppo_max_token_len_per_gpu tokens"
+def packed_samples(node: Node, name: str) -> Setting:
+    """The Unknown that a batch is which is filled up to a number of tokens."""
+    reason = "use_dynamic_bsz packs samples up to a number of tokens"
     return Unknown(reason, f"--set {name}=N", Origin("written", node.span))
 
 

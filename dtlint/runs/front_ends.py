@@ -40,8 +40,8 @@ class Marks(NamedTuple):
 
 
 MARKS: Mapping[str, Marks] = {
-    "verl": Marks(("actor_rollout_ref",), ("actor_rollout_ref",)),
-    "verl_sft": Marks((), ("fsdp_sft_trainer",)),
+    "verl": Marks(("actor_rollout_ref",), ("actor_rollout_ref", "main_ppo")),
+    "verl_sft": Marks((), ("sft_trainer",)),
     "axolotl": Marks(("base_model",), ("axolotl", "finetune.py")),
     "composer": Marks(("global_train_batch_size",)),
     "gpt_neox": Marks(
