@@ -322,6 +322,11 @@ class TestGptNeox:
         plan = self.launched(tmp_path, "python deepy.py train.py -d configs 20B.yml local.yml", local)
         assert values(plan, "launch.nodes", "cluster.nodes", "parallel.world_size") == [4, 12, 16]
 
+    def test_what_a_missing_file_may_say_is_not_known(self, tmp_path: Path) -> None:
+        plan = self.launched(tmp_path, "python deepy.py train.py -d configs 20B.yml site.yml")
+        assert values(plan, "parallel.pipeline", "batch.micro", "optimizer.clip") == [4, 4, 1.0]
+        assert values(plan, "optimizer.name", "precision.reduce") == [None, None]
+
     def test_what_generates_text_does_not_train(self, tmp_path: Path) -> None:
         self.launched(tmp_path, "python deepy.py generate.py -d configs 20B.yml local.yml")
         assert [run.role for run in read_runs([tmp_path / "run.sh"], Options()).runs] == ["other"]

@@ -25,6 +25,7 @@ from dtlint.runs.paths import Located, locate
 from dtlint.runs.tree import Tree
 from dtlint.runs.versions import image_reading
 from dtlint.source import Source, Unreadable
+from dtlint.value import Setting, Value
 
 NOTHING: Mapping[str, Source] = {}
 WEIGHTS = frozenset((".bin", ".safetensors", ".pt", ".pth", ".gguf"))
@@ -170,7 +171,7 @@ class Follower:
         missing = next((file.path.shown for file, source in found if source is None), "")
         reading = reader(named.role).read_config([document_of(each) for each in sources], candidate.found.program[1:])
         if missing:
-            reading = reading._replace(open=f"{missing} was not found")
+            reading = _without_part(reading, missing)
         for source in sources:
             self.problems.extend(problems_of(source, named.role))
         nested = [part for file in reading.files for part in self.named_file(file, candidate)]
@@ -248,6 +249,16 @@ class Follower:
         folder = source.file.parent if source.file is not None else self.tree.current
         named = dict.fromkeys(file for _, reading in found for file in reading.files if file.role == "model")
         return [*found, *(part for file in named for part in self.model_file(file, folder))]
+
+
+def _without_part(reading: Reading, missing: str) -> Reading:
+    """A config of which a file is missing: what is told stands, what is not written may be written there."""
+    told = tuple(claim for claim in reading.claims if not _is_default(claim.value))
+    return reading._replace(claims=told, unread=f"{missing} was not found")
+
+
+def _is_default(value: Setting) -> bool:
+    return isinstance(value, Value) and value.origin.kind == "default"
 
 
 def _overridden(reading: Reading, source: Source, candidate: Candidate) -> Reading:
