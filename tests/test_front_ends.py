@@ -553,7 +553,10 @@ class TestComposer:
         }
         (claim,) = [each for each in reading.claims if each.setting == "model.max_positions"]
         assert isinstance(claim.value, Value)
-        assert [step.label for step in claim.value.origin.chain] == ["${max_seq_len}", "${variables.max_seq_len}"]
+        assert [step.label for step in claim.value.origin.chain] == [
+            "model.max_seq_len is ${max_seq_len}",
+            "max_seq_len is ${variables.max_seq_len}",
+        ]
         assert claim.value.origin.span is not None
         assert claim.value.origin.span.line == 2
 

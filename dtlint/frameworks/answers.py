@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from dtlint.frameworks import Claim
 from dtlint.frameworks.deepspeed_values import whole_number
-from dtlint.frameworks.keys import Keys, product
+from dtlint.frameworks.dotted_keys import Keys
+from dtlint.frameworks.keys import product
 from dtlint.source import Span
 from dtlint.value import Origin, Unknown, Value, default
 
@@ -17,7 +18,7 @@ _PROMPT, _RESPONSE = "data.max_prompt_length", "data.max_response_length"
 def ray_launch(keys: Keys, tool: str, place: Span | None) -> Iterator[Claim]:
     """Ray starts the workers, one for each GPU, whatever starts Ray; what is not written is one node."""
     yield Claim("launch.launcher", Value("ray", Origin("default", place, (), tool)), "trainer")
-    if "trainer.nnodes" not in keys:
+    if keys.node("trainer.nnodes") is None:
         yield Claim("launch.nodes", default(1, tool), "trainer.nnodes")
     counts = [None if (node := keys.node(path)) is None else whole_number(node) for path in _COUNTS]
     each = counts[1] or Unknown("one worker for each GPU", "--set launch.processes_per_node=N")

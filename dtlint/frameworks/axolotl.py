@@ -11,8 +11,9 @@ from itertools import pairwise
 from dtlint.frameworks import Claim, NamedFile, Reading, accelerate_fsdp, accelerate_launcher, deepspeed, torchrun
 from dtlint.frameworks.accelerate_given import Given
 from dtlint.frameworks.deepspeed_values import flag, known, number, whole_number, word
+from dtlint.frameworks.dotted_keys import Keys
 from dtlint.frameworks.interpreter import program_name
-from dtlint.frameworks.keys import ON, Keys, Meaning, claims_of, flag_words, keys_of, model_named, spelled, word_of
+from dtlint.frameworks.keys import ON, Meaning, claims_of, flag_words, hidden, keys_of, model_named, spelled, word_of
 from dtlint.languages.json_tree import Document, Node, setting
 from dtlint.languages.traced import Word, literal_word, setting_of
 from dtlint.value import Origin, Plain, Setting, Unknown, Value, assumed
@@ -93,13 +94,14 @@ def read_program(program: Sequence[Word]) -> Reading:
     """The config that the trainer is given; flags beside it override its keys."""
     named = next((each for each in program[1:] if each.shown.endswith(_SUFFIXES) and each.shown[:1] != "-"), None)
     files = () if named is None else (NamedFile(ROLE, named),)
-    hidden = "" if files else "the config is not known"
-    return Reading("program", program[0].place, files=files, frontend="axolotl", open=hidden)
+    why = "" if files else "the config is not known"
+    return Reading("program", program[0].place, files=files, frontend="axolotl", open=why)
 
 
 def read_config(documents: Sequence[Document], words: Sequence[Word] = ()) -> Reading:
     """What files, and flags that override them, claim."""
-    keys = keys_of((document.root for document in documents), flag_words(words))
+    roots = [document.root for document in documents]
+    keys = keys_of(roots, flag_words(words))
     named, models = model_named(keys, "base_model")
     place = next((document.root.span for document in documents if document.root is not None), None)
     claims = (
@@ -117,7 +119,13 @@ def read_config(documents: Sequence[Document], words: Sequence[Word] = ()) -> Re
     section = _section(keys, documents)
     files = (*_files(keys), *models)
     return Reading(
-        LAYER, place, (*section, *claims), files, framework=_framework(keys), frontend="axolotl", open=keys.open
+        LAYER,
+        place,
+        (*section, *claims),
+        files,
+        framework=_framework(keys),
+        frontend="axolotl",
+        open=hidden(roots, words),
     )
 
 
@@ -156,7 +164,7 @@ def _on(node: Node | None) -> bool:
 def _shards(keys: Keys) -> bool:
     """Whether a degree of sharding asks for FSDP2."""
     size = keys.known("dp_shard_size")
-    return isinstance(size, int) and size > 1 and "fsdp_version" in keys
+    return isinstance(size, int) and size > 1 and keys.node("fsdp_version") is not None
 
 
 def _files(keys: Keys) -> Iterator[NamedFile]:
@@ -279,10 +287,10 @@ def _fsdp_words(keys: Keys) -> dict[str, Node]:
 
 
 def _fsdp_nodes(keys: Keys) -> Iterator[tuple[str, Node]]:
-    for path, key in keys.found.items():
+    for path, node in keys.nodes.items():
         section, dot, name = path.partition(".")
-        if section == "fsdp_config" and dot and key.node.kind != "null":
-            yield name, key.node
+        if section == "fsdp_config" and dot and node.kind != "null":
+            yield name, node
 
 
 def _groups(keys: Keys) -> Iterator[Claim]:

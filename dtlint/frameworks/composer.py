@@ -10,8 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from dtlint.frameworks import Claim, Reading
 from dtlint.frameworks.deepspeed_values import known, number, whole_number, word
+from dtlint.frameworks.dotted_keys import Keys
 from dtlint.frameworks.interpreter import program_name
-from dtlint.frameworks.keys import ON, Keys, Meaning, claims_of, keys_of, model_named, product, spelled
+from dtlint.frameworks.keys import ON, Meaning, claims_of, hidden, keys_of, model_named, product, spelled
+from dtlint.frameworks.omegaconf import resolved
 from dtlint.frameworks.options import Grammar, Option, Split, integer, split_options, text_of
 from dtlint.languages.json_tree import Document, Node, setting
 from dtlint.languages.traced import Word, setting_of
@@ -116,10 +118,11 @@ def read_launch(words: Sequence[Word], env: Mapping[str, Word]) -> Reading:
 
 def read_config(documents: Sequence[Document], words: Sequence[Word] = ()) -> Reading:
     """What files, and `key=value` words over them, claim; without fsdp_config Composer trains with DDP."""
-    keys = keys_of((document.root for document in documents), words)
+    roots = [document.root for document in documents]
+    keys = resolved(keys_of(roots, words))
     named, files = model_named(keys, "model.pretrained_model_name_or_path")
     place = next((document.root.span for document in documents if document.root is not None), None)
-    sharded = "fsdp_config" in keys
+    sharded = keys.node("fsdp_config") is not None
     claims = (
         *claims_of(keys, {**_TABLE, **_SHARDED} if sharded else _TABLE),
         *_micro(keys),
@@ -130,7 +133,7 @@ def read_config(documents: Sequence[Document], words: Sequence[Word] = ()) -> Re
         *named,
     )
     framework = "fsdp" if sharded else "ddp"
-    return Reading(LAYER, place, claims, files, framework=framework, frontend="composer", open=keys.open)
+    return Reading(LAYER, place, claims, files, framework=framework, frontend="composer", open=hidden(roots, words))
 
 
 def spell(setting_name: str, value: Plain, framework: str = "") -> str | None:
@@ -179,7 +182,9 @@ def _length(keys: Keys) -> Iterator[Claim]:
     if node is None:
         return
     value = whole_number(node)
-    packed = "train_loader.dataset.packing_ratio" in keys or keys.known("train_loader.name") != "finetuning"
+    packed = (
+        keys.node("train_loader.dataset.packing_ratio") is not None or keys.known("train_loader.name") != "finetuning"
+    )
     if isinstance(value, Value) and not packed:
         note = "it bounds the samples, which may be far shorter"
         origin = value.origin._replace(kind="assumed", note=note, how="--set data.sequence_length=N")
@@ -205,7 +210,7 @@ def _model(keys: Keys) -> Iterator[Claim]:
     kind = keys.node("model.ffn_config.ffn_type")
     gated = kind is not None and kind.value in _GATED
     yield Claim("model.gated_mlp", Value(gated, _origin(kind)), "model.ffn_config.ffn_type")
-    if "model.tie_word_embeddings" not in keys:
+    if keys.node("model.tie_word_embeddings") is None:
         yield Claim("model.tied_embeddings", Value(True, _origin(None)), "model.tie_word_embeddings")
 
 

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dtlint.frameworks import NamedFile, Reading
 from dtlint.frameworks.answers import answered, longest, ray_launch, shard_group
 from dtlint.frameworks.deepspeed_values import format_name, number
-from dtlint.frameworks.keys import Meaning, claims_of, keys_of, model_named, spelled
+from dtlint.frameworks.keys import Meaning, claims_of, hidden, keys_of, model_named, spelled
+from dtlint.frameworks.omegaconf import resolved
 from dtlint.languages.json_tree import Document
 from dtlint.languages.traced import Word
 from dtlint.value import Plain
@@ -68,7 +69,8 @@ def read_config(documents: Sequence[Document], words: Sequence[Word] = ()) -> Re
 
     Samples of one optimizer step are global_batch_size prompts with rollout.n answers each.
     """
-    keys = keys_of((document.root for document in documents), words)
+    roots = [document.root for document in documents]
+    keys = resolved(keys_of(roots, words))
     named, files = model_named(keys, f"{_ACTOR}.model.model_path")
     place = next((document.root.span for document in documents if document.root is not None), None)
     claims = (
@@ -80,7 +82,7 @@ def read_config(documents: Sequence[Document], words: Sequence[Word] = ()) -> Re
         *shard_group(keys, f"{_ACTOR}.fsdp.fsdp_size"),
         *named,
     )
-    return Reading(LAYER, place, claims, files, framework="fsdp", frontend="verl", open=keys.open)
+    return Reading(LAYER, place, claims, files, framework="fsdp", frontend="verl", open=hidden(roots, words))
 
 
 def spell(setting_name: str, value: Plain, framework: str = "") -> str | None:

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 
 from dtlint.frameworks import Claim, NamedFile, Reading, deepspeed
 from dtlint.frameworks.deepspeed_values import flag, known, number, whole_number
+from dtlint.frameworks.dotted_keys import Keys
 from dtlint.frameworks.interpreter import program_name
-from dtlint.frameworks.keys import ON, Key, Keys, Meaning, claims_of, keys_of, spelled, word_of
+from dtlint.frameworks.keys import ON, Meaning, claims_of, hidden, keys_of, spelled, word_of
 from dtlint.languages.json_tree import Document, Entry, Node, setting
 from dtlint.languages.traced import Word, literal_word, setting_of
 from dtlint.value import Origin, Plain, Unknown, Value, assumed
@@ -112,7 +113,8 @@ def read_config(documents: Sequence[Document], words: Sequence[Word] = ()) -> Re
     """What files claim together. Of DeepSpeed's keys in them nothing else is said: the fork that GPT-NeoX brings has
     keys of its own.
     """
-    keys = keys_of((document.root for document in documents), (), _name)
+    roots = [document.root for document in documents]
+    keys = keys_of(roots, (), _name)
     place = next((document.root.span for document in documents if document.root is not None), None)
     claims = (
         *(_handed_on(keys, documents) if place is not None else ()),
@@ -124,7 +126,7 @@ def read_config(documents: Sequence[Document], words: Sequence[Word] = ()) -> Re
         *_model(keys),
         *_attention(keys),
     )
-    return Reading(LAYER, place, claims, tuple(_hostfile(keys)), framework="gpt-neox", open=keys.open)
+    return Reading(LAYER, place, claims, tuple(_hostfile(keys)), framework="gpt-neox", open=hidden(roots))
 
 
 def spell(setting_name: str, value: Plain, framework: str = "") -> str | None:
@@ -166,15 +168,11 @@ def _in_folder(folder: Word | None, word: Word) -> Word:
 
 def _handed_on(keys: Keys, documents: Sequence[Document]) -> Iterator[Claim]:
     """What DeepSpeed's keys claim, as it would read them from a config of its own."""
-    entries = [_entry(name, key) for name, key in keys.found.items() if name in _DEEPSPEED]
+    entries = [Entry(name, node.span, node) for name, node in keys.nodes.items() if name in _DEEPSPEED]
     first = documents[0]
     span = first.source.span(0, 0) if first.root is None else first.root.span
     root = Node("object", None, span, tuple(entries))
     yield from deepspeed.read_config(Document(first.source, root)).claims
-
-
-def _entry(name: str, key: Key) -> Entry:
-    return Entry(name, key.place, key.node)
 
 
 def _degrees(keys: Keys) -> Iterator[Claim]:
@@ -214,7 +212,7 @@ def _model(keys: Keys) -> Iterator[Claim]:
         yield Claim("model.experts", setting(experts, 0) if known(count) == 1 else count, "moe_num_experts")
     gate = next((node for path, node in _gates(keys)), None)
     yield Claim("model.gated_mlp", setting(gate, True) if gate is not None else _no_gate(), "activation")
-    if gate is not None and "intermediate_size" not in keys:
+    if gate is not None and keys.node("intermediate_size") is None:
         why = "the width of a feed-forward layer with a gate depends on GPT-NeoX's version"
         yield Claim("model.ffn", Unknown(why, "--set model.ffn=N", Origin("written", gate.span)), "intermediate_size")
 

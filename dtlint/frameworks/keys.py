@@ -1,27 +1,18 @@
-"""A config as keys under dotted paths: files joined in order, `key=value` words over them, `${...}` followed."""
+"""What configs of keys claim by a table: files joined in order, `key=value` words over them."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from dtlint.frameworks import Claim, NamedFile
-from dtlint.frameworks.deepspeed_values import known, whole_number
+from dtlint.frameworks import Claim, NamedFile, dotted_keys
+from dtlint.frameworks.deepspeed_values import whole_number
+from dtlint.frameworks.dotted_keys import Keys, Read
+from dtlint.frameworks.hydra import overrides
 from dtlint.frameworks.program import model_claim
-from dtlint.languages.json_tree import Node, setting
-from dtlint.languages.traced import Piece, Word, literal_word, setting_of
-from dtlint.languages.yaml_scalars import plain_scalar, quoted_scalar
+from dtlint.languages.json_tree import Entry, Node, setting
+from dtlint.languages.traced import Piece, Word, literal_word
 from dtlint.record import NamedTuple
-from dtlint.source import Span
 from dtlint.value import Origin, Plain, Setting, Step, Unknown, Value
-
-Read = Callable[[Node], Setting]
-
-MOST_STEPS = 8
-"""References that are followed from one to the next."""
-
-_REFERENCE = re.compile(r"\$\{([A-Za-z_][\w.]*)\}")
-_OVERRIDE = re.compile(r"(~|\+{0,2})([A-Za-z_][\w./@-]*)=")
 
 
 class Meaning(NamedTuple):
@@ -39,55 +30,24 @@ ON = {"true": True, "false": False}
 """The words of a plain switch."""
 
 
-class Key(NamedTuple):
-    """One key: the place where it is written, and its value."""
-
-    place: Span
-    node: Node
-
-
-class Keys(NamedTuple):
-    """The keys that count, by dotted path, those of objects among them. `open` says why some may be hidden, ""
-    if none are.
+def keys_of(
+    roots: Iterable[Node | None], words: Sequence[Word] = (), rename: Callable[[str], str] | None = None
+) -> Keys:
+    """The keys of the files in their order, with the words that override them; `rename` gives a key of the top level
+    the form that the tool has for it.
     """
-
-    found: Mapping[str, Key]
-    open: str = ""
-
-    def __contains__(self, path: object) -> bool:
-        return self.node(str(path)) is not None
-
-    def node(self, path: str) -> Node | None:
-        """The value of a key, `${...}` followed; None if it is absent or null."""
-        key = self.found.get(path)
-        node = None if key is None else _followed(key.node, self.found)
-        return None if node is None or node.kind == "null" else node
-
-    def known(self, path: str) -> object:
-        """What a key holds, None if that is not known."""
-        node = self.node(path)
-        return None if node is None else known(setting(node))
-
-    def below(self, path: str) -> bool:
-        """Whether any key lies below a path."""
-        return any(name.startswith(f"{path}.") for name in self.found)
+    joined = [_renamed(entry, rename) for root in roots if root is not None for entry in root.entries]
+    last = {entry.key: entry for entry in joined}
+    root = Node("object", None, joined[0].place, tuple(last.values())) if joined else None
+    return dotted_keys.keys_of(root, overrides(words))
 
 
-def keys_of(roots: Iterable[Node | None], words: Sequence[Word] = (), rename: Callable[[str], str] = str) -> Keys:
-    """The keys of the files in their order, and of the words that override them; `rename` gives a name the form that
-    the tool has for it.
-    """
-    found: dict[str, Key] = {}
-    hidden = False
-    for root in roots:
-        if root is not None:
-            found.update(_flat(root, "", rename))
-            hidden = hidden or root.hidden is not None
-    for path, key in _overrides(words):
-        found[path] = key
+def hidden(roots: Iterable[Node | None], words: Sequence[Word] = ()) -> str:
+    """Why keys may be hidden from us, "" where none are."""
+    if any(root is not None and root.hidden is not None for root in roots):
+        return "entries of the file are not known"
     unread = any(word.many and not word.adds_none for word in words)
-    why = "entries of the file are not known" if hidden else "the list of arguments is open" if unread else ""
-    return Keys(found, why)
+    return "the list of arguments is open" if unread else ""
 
 
 def flag_words(words: Sequence[Word]) -> tuple[Word, ...]:
@@ -169,48 +129,5 @@ def _text_of(meaning: Meaning, value: Plain) -> str | None:
     return next(alike, None)
 
 
-def _flat(node: Node, prefix: str, rename: Callable[[str], str]) -> Iterator[tuple[str, Key]]:
-    for entry in node.entries:
-        path = prefix + rename(entry.key)
-        yield path, Key(entry.place, entry.node)
-        if entry.node.kind == "object":
-            yield from _flat(entry.node, f"{path}.", str)
-
-
-def _overrides(words: Sequence[Word]) -> Iterator[tuple[str, Key]]:
-    """`key=value` words; `+` before a key adds it, `~` takes it out."""
-    for word in words:
-        head = _OVERRIDE.match(word.shown)
-        if head is not None:
-            value = word.part(head.end())
-            yield head[2], Key(word.place, _null(word) if head[1] == "~" else _node(value))
-
-
-def _null(word: Word) -> Node:
-    return Node("null", None, word.place)
-
-
-def _node(word: Word) -> Node:
-    """A word as the scalar that OmegaConf makes of it."""
-    text = word.text
-    if text is None:
-        return Node("unknown", None, word.place, told=setting_of(word))
-    quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
-    kind, value = quoted_scalar(text[1:-1]) if quoted else plain_scalar(text, "omegaconf")
-    return Node(kind, value, word.place, told=setting_of(word, value) if kind not in ("bare", "null") else None)
-
-
-def _followed(node: Node, found: Mapping[str, Key]) -> Node:
-    """What a value that is a reference leads to, with the way there; a reference to nothing stays as it is."""
-    steps: list[Step] = []
-    for _ in range(MOST_STEPS):
-        reference = _REFERENCE.fullmatch(str(node.value)) if node.kind == "bare" else None
-        target = found.get(reference[1]) if reference is not None else None
-        if reference is None or target is None:
-            break
-        steps.append(Step(node.span, f"${{{reference[1]}}}"))
-        node = target.node
-    told = setting(node) if steps else node.told
-    if not steps or not isinstance(told, Value):
-        return node
-    return node._replace(told=told._replace(origin=told.origin._replace(chain=(*steps, *told.origin.chain))))
+def _renamed(entry: Entry, rename: Callable[[str], str] | None) -> Entry:
+    return entry if rename is None else entry._replace(key=rename(entry.key))

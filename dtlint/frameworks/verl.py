@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 from dtlint.frameworks import Reading
 from dtlint.frameworks.answers import longest, ray_launch
 from dtlint.frameworks.arguments import stretch
-from dtlint.frameworks.keys import Keys, keys_of, model_named
+from dtlint.frameworks.dotted_keys import Keys
+from dtlint.frameworks.keys import hidden, keys_of, model_named
+from dtlint.frameworks.omegaconf import resolved
 from dtlint.frameworks.verl_workers import ACTOR, CRITIC, Worker, claims_of_worker, framework_of, spell_for
 from dtlint.languages.json_tree import Document
 from dtlint.languages.traced import Word
@@ -41,9 +43,9 @@ def read_program(program: Sequence[Word]) -> Reading:
     named = next((word.shown for word in program[1:] if word.shown.startswith(_CONFIG_FLAGS)), "")
     unread = "" if not named or any(name in named for name in _SHIPPED) else f"{named} holds further settings"
     reading = read_config((), program[1:])
-    place, hidden = stretch(program[1:], program[0].place), reading.open or unread
-    roles = {role: each._replace(place=place, open=hidden) for role, each in reading.roles.items()}
-    return reading._replace(place=place, open=hidden, roles=roles)
+    place, why = stretch(program[1:], program[0].place), reading.open or unread
+    roles = {role: each._replace(place=place, open=why) for role, each in reading.roles.items()}
+    return reading._replace(place=place, open=why, roles=roles)
 
 
 def read_config(documents: Sequence[Document], words: Sequence[Word] = ()) -> Reading:
@@ -51,11 +53,13 @@ def read_config(documents: Sequence[Document], words: Sequence[Word] = ()) -> Re
 
     Samples of one optimizer step are ppo_mini_batch_size prompts with rollout.n answers each.
     """
-    keys = keys_of((document.root for document in documents), words)
+    roots = [document.root for document in documents]
+    keys = resolved(keys_of(roots, words))
     place = next((document.root.span for document in documents if document.root is not None), None)
     framework = framework_of(keys, ACTOR) or ("megatron" if _names_megatron(words) else "fsdp")
-    actor = _reading(keys, ACTOR, framework, place)
-    return actor._replace(roles=_critic(keys, framework, place))
+    actor, unread = _reading(keys, ACTOR, framework, place), hidden(roots, words)
+    critic = {role: each._replace(open=unread) for role, each in _critic(keys, framework, place).items()}
+    return actor._replace(roles=critic, open=unread)
 
 
 def spell(setting_name: str, value: Plain, framework: str = "") -> str | None:
@@ -67,7 +71,7 @@ def _reading(keys: Keys, worker: Worker, framework: str, place: Span | None) -> 
     named, files = model_named(keys, f"{worker.model}.path")
     claims = (*ray_launch(keys, "verl", place), *claims_of_worker(keys, worker, framework), *longest(keys), *named)
     layer = CRITICS_LAYER if worker is CRITIC else LAYER
-    return Reading(layer, place, claims, files, framework=framework, frontend="verl", open=keys.open)
+    return Reading(layer, place, claims, files, framework=framework, frontend="verl")
 
 
 def _critic(keys: Keys, framework: str, place: Span | None) -> Mapping[str, Reading]:
@@ -76,7 +80,7 @@ def _critic(keys: Keys, framework: str, place: Span | None) -> Mapping[str, Read
     """
     estimator, asked = keys.known("algorithm.adv_estimator"), keys.known("critic.enable")
     needed = estimator in (None, "gae") if asked is None else asked is True
-    if not needed or f"{CRITIC.model}.path" not in keys:
+    if not needed or keys.node(f"{CRITIC.model}.path") is None:
         return {}
     return {"critic": _reading(keys, CRITIC, framework_of(keys, CRITIC) or framework, place)}
 

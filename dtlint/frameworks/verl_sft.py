@@ -11,7 +11,9 @@ from collections.abc import Iterator, Sequence
 from dtlint.frameworks import Claim, Reading
 from dtlint.frameworks.arguments import stretch
 from dtlint.frameworks.deepspeed_values import format_name, number, whole_number
-from dtlint.frameworks.keys import Keys, Meaning, claims_of, keys_of, model_named, spelled
+from dtlint.frameworks.dotted_keys import Keys
+from dtlint.frameworks.keys import Meaning, claims_of, hidden, keys_of, model_named, spelled
+from dtlint.frameworks.omegaconf import resolved
 from dtlint.frameworks.verl_workers import ENGINE, layout_claims, packed_samples
 from dtlint.languages.json_tree import setting
 from dtlint.languages.traced import Word
@@ -47,14 +49,14 @@ def recognise_program(program: Sequence[Word]) -> bool:
 
 def read_program(program: Sequence[Word]) -> Reading:
     """What the arguments claim, over verl's own config."""
-    keys = keys_of((), program[1:])
+    keys = resolved(keys_of((), program[1:]))
     old = _name(program) == _OLD
     framework = "fsdp" if old or keys.known("engine") != "megatron" else "megatron"
     named, files = model_named(keys, "model.partial_pretrain" if old else "model.path")
     own = (*claims_of(keys, _TABLE), *_absent(keys), *_offload(keys)) if old else _newer(keys, framework)
     place = stretch(program[1:], program[0].place)
     claims = (*own, *_length(keys), *named)
-    return Reading(LAYER, place, claims, files, framework=framework, frontend="verl", open=keys.open)
+    return Reading(LAYER, place, claims, files, framework=framework, frontend="verl", open=hidden((), program[1:]))
 
 
 def spell(setting_name: str, value: Plain, framework: str = "") -> str | None:
@@ -67,7 +69,7 @@ def _absent(keys: Keys) -> Iterator[Claim]:
     """Batches that are not written; what does not divide is refused here, unlike in verl's other trainers."""
     yield Claim("batch.remainder", default("refused", "verl"))
     for path, (name, value) in _UNWRITTEN.items():
-        if path not in keys:
+        if keys.node(path) is None:
             yield Claim(name, default(value, "verl"), path)
 
 
@@ -83,7 +85,7 @@ def _newer(keys: Keys, framework: str) -> tuple[Claim, ...]:
     hidden = [
         Claim(name, packed_samples(switch, name) if switch else unknown, "data.use_dynamic_bsz") for name in names
     ]
-    absent = () if "data.train_batch_size" in keys else (Claim("batch.global", default(256, "verl")),)
+    absent = () if keys.node("data.train_batch_size") is not None else (Claim("batch.global", default(256, "verl")),)
     return (*claims_of(keys, batch), *absent, *hidden, *layout_claims(keys, ENGINE, framework))
 
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dtlint.frameworks import Claim
 from dtlint.frameworks.answers import answered, shard_group
 from dtlint.frameworks.deepspeed_values import format_name, number
-from dtlint.frameworks.keys import ON, Keys, Meaning, Table, claims_of, spelled
+from dtlint.frameworks.dotted_keys import Keys
+from dtlint.frameworks.keys import ON, Meaning, Table, claims_of, spelled
 from dtlint.languages.json_tree import Node, setting
 from dtlint.record import NamedTuple
 from dtlint.value import Origin, Plain, Setting, Unknown
@@ -47,7 +48,7 @@ ENGINE = Worker("engine", "model", "engine", "engine")
 def framework_of(keys: Keys, worker: Worker) -> str:
     """What carries out a worker's plan, "" where its own keys do not tell."""
     told = keys.known(f"{worker.own}.strategy")
-    return _STRATEGIES.get(str(told), "") if told is not None else "megatron" if keys.below(worker.megatron) else ""
+    return _STRATEGIES.get(str(told), "") if told is not None else "megatron" if keys.under(worker.megatron) else ""
 
 
 def claims_of_worker(keys: Keys, worker: Worker, framework: str) -> Iterator[Claim]:
@@ -130,7 +131,7 @@ def _batch(keys: Keys, worker: Worker) -> Iterator[Claim]:
 def _given(keys: Keys, worker: Worker, name: str) -> str:
     """The path of a worker's key, of the actor's where the worker has none of its own."""
     own = f"{worker.own}.{name}"
-    return own if own in keys else f"{ACTOR.own}.{name}"
+    return own if keys.node(own) is not None else f"{ACTOR.own}.{name}"
 
 
 def packed_samples(node: Node, name: str) -> Setting:
@@ -156,4 +157,4 @@ def _engine(keys: Keys, worker: Worker) -> Iterator[Claim]:
         path = f"{worker.megatron}.override_ddp_config.{key}"
         table = {path: Meaning(f"overlap.{name}", words=ON)}
         unsaid = Unknown(f"verl hands Megatron {key} in override_ddp_config", f"--set overlap.{name}=...")
-        yield from claims_of(keys, table) if path in keys else (Claim(f"overlap.{name}", unsaid, path),)
+        yield from claims_of(keys, table) if keys.node(path) is not None else (Claim(f"overlap.{name}", unsaid, path),)
