@@ -114,7 +114,9 @@ class Plan:
 
     def value(self, name: str) -> Plain:
         """The plain value, None if unknown."""
-        found = self.get(name)
+        found = self._memo.get(name)
+        if found is None or self._asking:
+            found = self.get(name)
         return found.value if isinstance(found, Value) else None
 
     def number(self, name: str) -> float | None:
@@ -126,7 +128,9 @@ class Plan:
 
     def integer(self, name: str) -> int | None:
         """The setting as a whole number, None if unknown or not whole."""
-        found = self.number(name)
+        found = self.value(name)
+        if type(found) is not int:
+            found = self.number(name)
         return int(found) if found is not None and found == int(found) else None
 
     def flag(self, name: str) -> bool | None:
