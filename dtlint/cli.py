@@ -103,6 +103,7 @@ def commands() -> None:
 @click.option("--fix", is_flag=True, help="Write remedies that leave the training as it is into the files.")
 @click.option("--unsafe-fixes", is_flag=True, help="With --fix or --diff: remedies that change the training too.")
 @click.option("--diff", is_flag=True, help="Print what --fix would change as a patch, and write nothing.")
+@click.option("--list-files", is_flag=True, help="List the training configs and launch scripts with their kinds.")
 @click.option("--show-undecided", is_flag=True, help="List each rule that could not be decided, and what it needs.")
 def check(
     reading: Reading,
@@ -117,6 +118,7 @@ def check(
     fix: bool,
     unsafe_fixes: bool,
     diff: bool,
+    list_files: bool,
     show_undecided: bool,
 ) -> int:
     """Print findings: what is wrong, where it is written, what it costs, what to write instead.
@@ -133,8 +135,10 @@ def check(
 
     Exit status: 0 nothing at the fail level, 1 findings, 2 bad usage or a crash.
     """
-    from dtlint.commands import Choice, check_files, keep_baseline, mending
+    from dtlint.commands import Choice, check_files, keep_baseline, list_kinds, mending
 
+    if list_files:
+        return list_kinds(reading)
     mend = mending(fix, diff, unsafe_fixes)
     choice = Choice(select, ignore, fail_on, fail_over, show_undecided, mend, unsafe_fixes, baseline, config_from)
     if write_baseline is not None:

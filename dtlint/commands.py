@@ -91,6 +91,14 @@ def keep_baseline(reading: Reading, choice: Choice, file: Path) -> int:
     return 0
 
 
+def list_kinds(reading: Reading) -> int:
+    """`dtlint check --list-files`: what the paths hold, without judging it."""
+    from dtlint.report.files import files_text
+
+    write(files_text(_runs(reading, config_of(reading, _here(reading)))), None)
+    return 0
+
+
 def show_plan(reading: Reading, destination: Destination) -> int:
     """`dtlint plan`: the plan of every run."""
     runs = _runs(reading, config_of(reading, _here(reading)))

@@ -136,6 +136,14 @@ def test_a_patch_is_printed_and_nothing_written(folder: Path, capsys: pytest.Cap
     assert capsys.readouterr().out == ""
 
 
+def test_the_files_of_a_tree_with_their_kinds(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(folder, launch__sh="deepspeed --num_gpus 8 train.py --deepspeed_config ds.json\n", notes__json='{"a": 1}')
+    write(folder, ds__json='{"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 2}}', other__sh="ls\n")
+    assert run(["check", "--list-files", "."]) == 0
+    out = capsys.readouterr().out
+    assert out == "ds.json\tdeepspeed-json\nlaunch.sh\tlaunch,deepspeed-launcher\n"
+
+
 def test_several_formats_at_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(folder, launch__sh=LAUNCH)
     run(["check", "--format", "concise", "--format", "json=report.json", "--format", "text=report.txt", "launch.sh"])
