@@ -192,12 +192,14 @@ def test_unknown_keys_and_what_happens_to_them() -> None:
 
 def test_a_block_of_unknown_keys_is_one_finding() -> None:
     reading = config(
-        '{"bf16": {"enabled": true, "loss_scale": 0, "enabeld": true, "hysteresis": 2, "mine": 1}, "fp16": {"own": 1}}'
+        '{"bf16": {"enabled": true, "loss_scale": 0, "enabeld": true, "hysteresis": 2, "mine": 1}, "fp16": {"own": 1},'
+        ' "compile": {"backend": "inductor", "kwargs": {}}}'
     )
     assert members(reading, "config.unknown", "section", "key", "suggestion", "belongs", "since") == [
         ("bf16", "enabeld", "enabled", "", "0.17.1"),
         ("bf16", "loss_scale', 'hysteresis', 'mine", "", "", "0.17.1"),
         ("fp16", "own", "", "", "0.17.1"),
+        ("compile", "backend', 'kwargs", "", "", "0.16.6"),
     ]
 
 
