@@ -127,13 +127,14 @@ _WORDS = frozenset(
 
 
 class Collective(NamedTuple):
-    """A call that every rank must make: what people call it, the operation that ranks must agree on, and what it
-    needs to be one.
+    """A call that every rank must make: what people call it, the operation that ranks must agree on, what it needs to
+    be one, and whether it runs over the mesh of a tensor, which may be a part of the ranks.
     """
 
     name: str
     operation: str
     needs: str = ALWAYS
+    of_mesh: bool = False
 
 
 def collective_at(place: Place) -> Collective | None:
@@ -183,7 +184,7 @@ def _of_method(place: Place, node: ast.Call, last: str) -> Collective | None:
         return None
     receiver = place.at(node.func.value)
     if last == "full_tensor" and not node.args:
-        return Collective(last, last)
+        return Collective(last, last, of_mesh=True)
     if last in ("all_gather", "barrier", "save_checkpoint") and _is_lightning(place, node.func.value, last):
         return Collective(last, last)
     if last == "compute":

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from dtlint.frameworks import Member
 from dtlint.frameworks.code.collective_names import OPEN, Collective, collective_at
-from dtlint.frameworks.code.ranks import Side, asks_for_ranks, is_alone, side_of
+from dtlint.frameworks.code.ranks import Side, asks_for_mesh_rank, asks_for_ranks, is_alone, side_of
 from dtlint.frameworks.step_area import called_function
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.places import Place, place_of
@@ -55,13 +55,19 @@ def guarded_collectives(program: Program) -> tuple[Member, ...]:
         for guarded in _guarded_calls(program, module):
             key = guarded.span.path, guarded.span.start
             reached = search.reached(guarded.place, 0) if key not in found else None
-            if reached is None or _is_answered(search, guarded, reached):
+            if reached is None or _fills_groups(guarded, reached) or _is_answered(search, guarded, reached):
                 continue
             if stands(guarded.place) is not False:
                 found[key] = _member(guarded, reached)
             if len(found) >= MAX_MEMBERS:
                 return tuple(found.values())
     return tuple(found.values())
+
+
+def _fills_groups(guarded: _Guarded, reached: _Reached) -> bool:
+    """Whether the ranks that pass may be all of the tensor's mesh: the condition is about another dimension."""
+    guard = guarded.guard
+    return reached.collective.of_mesh and guard is not None and asks_for_mesh_rank(guarded.place, guard)
 
 
 def _member(guarded: _Guarded, reached: _Reached) -> Member:

@@ -74,6 +74,21 @@ def is_alone(place: Place, guard: Guard) -> bool:
     return not guard.holds
 
 
+def asks_for_mesh_rank(place: Place, guard: Guard) -> bool:
+    """Whether a guard looks at the rank along one dimension of a device mesh (`dp_mesh.get_local_rank() == 0`): the
+    ranks that pass fill whole groups of the other dimensions.
+    """
+    names = [node for node in ast.walk(guard.test) if isinstance(node, ast.expr)] if guard.test is not None else []
+    bound = (binding.node for node in names if dotted(node) for _, binding in _bound(place, dotted(node)))
+    return any(_is_mesh_rank(place, node) for node in (*names, *bound))
+
+
+def _is_mesh_rank(place: Place, node: ast.AST | None) -> bool:
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return False
+    return node.func.attr in ("get_local_rank", "get_rank") and "mesh" in place.module.text(node.func.value).lower()
+
+
 def _opposite(side: Side) -> Side:
     swapped: dict[Side, Side] = {"first": "others", "others": "first"}
     return swapped.get(side, side)
