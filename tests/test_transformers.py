@@ -330,3 +330,13 @@ def test_no_command_line_breaks_the_reader(pairs: list[tuple[str, str]]) -> None
     reading = read(" ".join(f"--{name} {value}" for name, value in pairs))
     named = [claim.setting for claim in reading.claims]
     assert len(named) == len(set(named))
+
+
+def test_fsdp_of_xla_is_no_framework_that_is_known_and_counts_no_ranks() -> None:
+    document = read_json(Source("fsdp.json", '{"xla": true, "xla_fsdp_grad_ckpt": true}'))
+    assert claims(read_config(document)) == {
+        "framework": "XLA's FSDP shards, which is not known here",
+        "launch.processes": "the program starts a process for each TPU core",
+    }
+    off = read_json(Source("fsdp.json", '{"xla": false, "min_num_params": 0}'))
+    assert claims(read_config(off)) == {}

@@ -82,7 +82,10 @@ def _node(word: Word) -> Unknown:
 
 
 def read_config(document: Document) -> Reading:
-    """The file of --fsdp_config; other keys than the Trainer's are ignored by it, a prefix `fsdp_` is left off."""
+    """The file of --fsdp_config; other keys than the Trainer's are ignored by it, a prefix `fsdp_` is left off.
+
+    With `xla` on it is XLA's FSDP that shards, over TPU cores that no file counts: a framework that is not known here.
+    """
     root = document.root
     if root is None or root.kind != "object":
         return Reading(LAYER, root.span if root is not None else None, unread="the FSDP config could not be read")
@@ -137,6 +140,8 @@ def _text(entry: Entry | None) -> str:
 
 
 def _file_claims(entries: dict[str, Entry]) -> Iterator[Claim]:
+    if _is_on(entries.get("xla")):
+        yield from _by_xla(entries["xla"])
     if "transformer_layer_cls_to_wrap" in entries:
         yield _claim("sharding.units", entries["transformer_layer_cls_to_wrap"], "wrapped")
     if "backward_prefetch" in entries:
@@ -151,6 +156,13 @@ def _file_claims(entries: dict[str, Entry]) -> Iterator[Claim]:
         yield _claim("sharding.stage", strategy, _STAGES[_text(strategy).lower()])
     if "reshard_after_forward" in entries and isinstance(entries["reshard_after_forward"].node.value, bool):
         yield _claim("sharding.reshard_after_forward", entries["reshard_after_forward"], None)
+
+
+def _by_xla(entry: Entry) -> Iterator[Claim]:
+    origin, name = Origin("written", entry.place), f"fsdp_config.{entry.key}"
+    yield Claim("framework", Unknown("XLA's FSDP shards, which is not known here", "", origin), name)
+    processes = Unknown("the program starts a process for each TPU core", "--set launch.processes=N", origin)
+    yield Claim("launch.processes", processes, name)
 
 
 def _claim(name: str, entry: Entry, value: Plain) -> Claim:

@@ -174,7 +174,9 @@ def _identity(readings: Sequence[Reading]) -> dict[str, Setting]:
             frameworks,
             key=lambda reading: STRENGTH.index(reading.framework) if reading.framework in STRENGTH else len(STRENGTH),
         )
-        claimed = next((claim.value for claim in chief.claims if claim.setting == "framework"), None)
+        like = (reading for reading in frameworks if reading.framework == chief.framework)
+        claims = (claim for reading in like for claim in reading.claims)
+        claimed = next((claim.value for claim in claims if claim.setting == "framework"), None)
         found["framework"] = claimed or _named(chief.framework, chief)
     front = _front(readings)
     if front is not None:
