@@ -49,7 +49,7 @@ def collections(root: Node) -> Mapping[str, tuple[Member, ...]]:
     section that has a key of this name); keys of one section that stand in a row are one member;
     config.removed: `first` and `last` release that has it, `instead`, `effect`;
     config.inert: `reason`, `matters` and `others` (deepspeed_inert.py);
-    config.invalid: `expected`, `effect` (refused, misread);
+    config.invalid: `expected`, `effect` (refused, misread), `since` where earlier releases take any value;
     config.auto: `filled` (whether a front end fills it), `default` (what DeepSpeed takes alone, "" if it refuses);
     config.newer: `first` release that has it, `effect` in earlier ones (refused, ignored);
     config.absent: the config itself, where it lacks a key that DeepSpeed cannot do without.
@@ -61,7 +61,7 @@ def collections(root: Node) -> Mapping[str, tuple[Member, ...]]:
         "config.removed": [_removed(key) for key in keys if key.known is not None and key.known.last],
         "config.inert": weighed(list(_inert(root, keys))),
         "launch.debugging": list(_debugging(keys)),
-        "config.invalid": [*_invalid(keys), *refused_together(_written(root, keys)), *_twice_named(keys)],
+        "config.invalid": [*_refused_values(root, keys), *_twice_named(keys)],
         "config.auto": [_auto(key) for key in keys if _wants_filler(key)],
         "config.newer": [_newer(key) for key in keys if key.known is not None and key.known.first],
         "config.absent": list(_without_batch(root)),
@@ -319,13 +319,31 @@ def _nvme_below_stage_3(root: Node, keys: list[Placed]) -> Iterator[Member]:
             yield _member(key, {}, reason=f"at stage {stage} the optimizer goes to main memory, as with cpu")
 
 
+def _refused_values(root: Node, keys: list[Placed]) -> Iterator[Member]:
+    """The values that their keys do not take, and those that they do not take beside others; each key once."""
+    alone = list(_invalid(keys))
+    yield from alone
+    told = {(_says(found, "section"), _says(found, "key")) for found in alone}
+    for found in refused_together(_written(root, keys)):
+        if (_says(found, "section"), _says(found, "key")) not in told:
+            yield _since_checked(found)
+
+
+def _since_checked(found: Member) -> Member:
+    """A member with the release from which on DeepSpeed looks at the values of its section, if it is not all."""
+    row = _row_of_section(_says(found, "section"))
+    since = texts(found.place, since=row.checked) if row is not None and row.checked else {}
+    return found._replace(fields={**found.fields, **since})
+
+
 def _invalid(keys: list[Placed]) -> Iterator[Member]:
     for key in keys:
         if key.known is None:
             continue
         found = defect(key.known, key.entry.node)
         if found is not None:
-            yield _member(key, {"value": setting(key.entry.node)}, expected=found.expected, effect=found.effect)
+            value = {"value": setting(key.entry.node)}
+            yield _since_checked(_member(key, value, expected=found.expected, effect=found.effect))
 
 
 def _written(root: Node, keys: list[Placed]) -> Written:
