@@ -41,6 +41,7 @@ class TestWhatIsNotJudged:
         [
             "deepspeed --num_gpus 8 evaluate.py --deepspeed_config ds.json",
             "deepspeed --num_gpus 8 run_generation.py --deepspeed_config ds.json",
+            "deepspeed --num_gpus 8 zero_inference_without_trainer.py --deepspeed_config ds.json",
             "deepspeed --num_gpus 8 convert_checkpoint.py --deepspeed_config ds.json",
             "deepspeed --num_gpus 8 tests/test_engine.py --deepspeed_config ds.json",
             f"deepspeed --num_gpus 8 main.py --do_predict {TRAINER}",

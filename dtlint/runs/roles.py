@@ -35,6 +35,9 @@ TASKS = frozenset(
 TRAINS = r"train(?!ed)"
 """What a program's name holds that says by itself that it trains, whatever package does it."""
 
+NO_TRAINER = r"(?<![a-z])(no|without)_?trainer"
+"""What a program's name holds that says which class it does without, and not whether it trains."""
+
 TRAINING = r"\bbackward\b|\boptim\.|\boptimizer\b|Optimizer|Trainer|\.fit\(|train\(|\.step\(|import \*"
 """What a Python program that trains has at least one of, be it in what it calls of another module."""
 
@@ -61,7 +64,7 @@ def role_of_lone_program(path: str) -> str:
 
 def role_of_program(path: str, text: str = "") -> str:
     """ "train", or "other" for a program whose name or text says that it does something else."""
-    name = PurePosixPath(path).name.removesuffix(".py").lower()
+    name = re.sub(NO_TRAINER, "", PurePosixPath(path).name.removesuffix(".py").lower())
     if re.search(TRAINS, name):
         return "train"
     if text and not re.search(TRAINING, text):
