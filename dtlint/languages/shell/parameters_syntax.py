@@ -25,7 +25,7 @@ def read_parameter(cursor: Cursor, quoted: bool, read_until: ReadUntil) -> Param
     prefix = _prefix(cursor)
     name = NAME.match(cursor.text, cursor.at)
     if not name:
-        raise SyntaxFault(start, "${ is not followed by a parameter")
+        raise SyntaxFault(start, "${ is not followed by a parameter: a bad substitution to bash")
     cursor.at = name.end()
     if prefix == "!" and cursor.peek(2) in ("@}", "*}"):
         every = WordSyntax((), Span(cursor.source, cursor.at, cursor.at + 1))
