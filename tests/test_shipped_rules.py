@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dtlint.api import check
 from dtlint.rulebook.examples import run_example
 from dtlint.rulebook.house import check_rule
 from dtlint.rulebook.load import built_in, rules_folder
@@ -47,3 +48,14 @@ def test_the_schema_is_one() -> None:
     from jsonschema import Draft202012Validator
 
     Draft202012Validator.check_schema(json.loads((rules_folder() / "rule.schema.json").read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize(("sequence", "severity"), [(1024, "note"), (65536, "warning")])
+def test_sequence_parallelism_that_would_save_little_is_advice(tmp_path: Path, sequence: int, severity: str) -> None:
+    (tmp_path / "run.sh").write_text(
+        "torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size 8 --pipeline-model-parallel-size 1 "
+        "--num-layers 12 --hidden-size 768 --num-attention-heads 16 --vocab-size 50304 --use-flash-attn "
+        f"--seq-length {sequence} --max-position-embeddings {sequence} --micro-batch-size 1 --global-batch-size 8 --bf16\n"
+    )
+    found = {finding.rule: finding.severity for finding in check([tmp_path / "run.sh"]).findings}
+    assert found["sequence-parallel-off"] == severity
