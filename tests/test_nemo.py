@@ -261,6 +261,12 @@ class TestLaunches:
         assert (found["framework"], found["parallel.tensor"], found["batch.micro"]) == ("nemo", 8, None)
         assert (found["parallel.pipeline"], found["parallel.sequence"]) == (None, None)
 
+    def test_the_nodes_that_a_config_by_itself_does_not_tell_are_left_to_the_command_line(self, tmp_path):
+        config = GPT.replace("  num_nodes: 4\n", "")
+        assert run(tmp_path, gpt__yaml=config).get("launch.nodes") is None
+        called = run(tmp_path, gpt__yaml=config, run__sh="python train.py --config-name gpt exp_manager.name=x\n")
+        assert called["launch.nodes"] == 1
+
     def test_one_device_of_a_config_by_itself_is_a_blank(self, tmp_path):
         found = run(tmp_path, gpt__yaml=GPT.replace("devices: 8", "devices: 1").replace("num_nodes: 4", "num_nodes: 1"))
         assert found.get("parallel.world_size") is None

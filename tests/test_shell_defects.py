@@ -151,6 +151,14 @@ def test_in_a_script_for_slurm_a_job_is_there() -> None:
     assert len(read(ladder).worlds) == 2
 
 
+@pytest.mark.parametrize(
+    ("srun", "nodes"), [("srun", 2), ("srun -N 4", 4), ("srun --nodes=4 --container-image=x", 4), ("", 2)]
+)
+def test_a_shell_in_a_job_has_what_slurm_sets(srun: str, nodes: int) -> None:
+    text = f"#SBATCH --nodes=2\n{srun} bash -c 'torchrun --nnodes $SLURM_NNODES train.py'\n"
+    assert f"torchrun --nnodes {nodes} train.py" in launches(read(text))
+
+
 def test_arguments_behind_a_loop_that_may_leave_some_stay_open() -> None:
     loop = "while [ $# -gt 0 ]; do case $1 in --) shift; break;; *) shift;; esac; done\n"
     assert launches(read(loop + 'torchrun x.py "$@"\n')) == ["torchrun x.py ?"]

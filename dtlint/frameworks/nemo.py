@@ -127,9 +127,16 @@ def _launch(keys: Keys, place: Span | None, called: bool) -> Iterator[Claim]:
     if called or keys.known(*NAMES["launch.processes_per_node"]) != 1:
         yield launcher_by_default("lightning", place, _TOOL)
     if keys.node(*NAMES["launch.nodes"]) is None:
-        yield Claim("launch.nodes", default(1, _TOOL), NAMES["launch.nodes"][0])
+        yield Claim("launch.nodes", _nodes_unasked(called), NAMES["launch.nodes"][0])
     yield from one(keys, NAMES["launch.nodes"], "launch.nodes", whole_number)
     yield from one(keys, NAMES["launch.processes_per_node"], "launch.processes_per_node", _devices)
+
+
+def _nodes_unasked(called: bool) -> Setting:
+    """Lightning's one node, where the command line was read that could have said otherwise."""
+    if called:
+        return default(1, _TOOL)
+    return Unknown("the config leaves the number of nodes to the command line", "--set launch.nodes=...")
 
 
 def _devices(node: Node) -> Setting:

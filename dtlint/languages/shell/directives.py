@@ -94,6 +94,11 @@ def apply_directives(shell: Shell, words: tuple[Word, ...]) -> None:
     """Set the SLURM variables whose values the directives fix; what the user tells of the cluster wins."""
     if words:
         shell.world.learn(tuple(Fact(f"--env {name}=...", "", False) for name in OF_EVERY_JOB))
+    apply_options(shell, words)
+
+
+def apply_options(shell: Shell, words: tuple[Word, ...]) -> None:
+    """Export the SLURM variables whose values options of sbatch or srun fix: Slurm puts them into the environment."""
     for option, value in _options(words):
         for name in FOLLOWING.get(option, ()):
             match = re.match(COUNT, value.text or "")
@@ -101,6 +106,7 @@ def apply_directives(shell: Shell, words: tuple[Word, ...]) -> None:
                 continue
             piece = value.part(match.start(1), match.end(1)).pieces[0]
             shell.variables[name] = (piece._replace(chain=(*piece.chain, Step(value.place, f"--{option}"))),)
+            shell.exported = shell.exported | {name}
 
 
 def _options(words: tuple[Word, ...]) -> list[tuple[str, Word]]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dtlint.languages.shell.call import Call
 from dtlint.languages.shell.files import unknown_file
-from dtlint.languages.shell.nested import Run, run_in_new_shell
+from dtlint.languages.shell.nested import SHELLS, Run, program_name, run_in_new_shell
 from dtlint.languages.shell.rewrites import forget_written
 from dtlint.languages.shell.state import Array, Shell, Verdict
 from dtlint.languages.shell.text import Text, joined, literal, sole_unknown
 from dtlint.languages.traced import Command, Word
 
-SHELLS = frozenset(("bash", "sh", "zsh", "dash", "ksh"))
 WRAPPERS_WRITTEN = """
 srun mpirun mpiexec horovodrun nohup timeout sudo env singularity apptainer docker podman nvidia-docker enroot
 numactl taskset stdbuf setsid nice ionice xargs time chroot script su runuser screen tmux unbuffer ray jsrun aprun
@@ -32,7 +31,7 @@ def start(call: Call, run: Run) -> None:
         shell.emit(unknown_file(call.place, _shown_name(call)))
     forget_written(call)
     shell.status = Verdict(None, assumed="success")
-    name = (call.words[0].text or "").rpartition("/")[2]
+    name = program_name(call.words[0])
     if name in REMOTE:
         _look_into_remote(shell, call.words, name, command, run)
     if name in WRAPPERS or name in SHELLS or name in REMOTE:
@@ -59,7 +58,7 @@ def _environment(call: Call) -> dict[str, Word]:
 def _look_into_shells(shell: Shell, words: list[Word], command: Command, run: Run) -> None:
     """Find `bash -c TEXT` among the words, or a shell that reads its script from a heredoc."""
     for number, word in enumerate(words):
-        name = (word.text or "").rpartition("/")[2]
+        name = program_name(word)
         if name not in SHELLS and not (number == 0 and name in READS_SCRIPT):
             continue
         text = _script_text(words[number + 1 :])
@@ -76,7 +75,7 @@ def _look_into_shells(shell: Shell, words: list[Word], command: Command, run: Ru
 
 def _set_by_env(words: list[Word]) -> dict[str, Word]:
     """What `env NAME=VALUE` among the words before a shell sets for it."""
-    behind = next((number for number, word in enumerate(words) if (word.text or "").rpartition("/")[2] == "env"), None)
+    behind = next((number for number, word in enumerate(words) if program_name(word) == "env"), None)
     found: dict[str, Word] = {}
     for word in [] if behind is None else words[behind + 1 :]:
         name, equals, _ = word.shown.partition("=")

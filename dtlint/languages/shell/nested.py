@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dtlint.languages.shell.directives import apply_directives, read_directives
+from dtlint.languages.shell.directives import apply_directives, apply_options, read_directives
 from dtlint.languages.shell.flow import Leave
 from dtlint.languages.shell.reader import read_tree
 from dtlint.languages.shell.state import Positional, Shell
@@ -13,6 +13,8 @@ from dtlint.languages.shell.text import Text, soften, source_of
 from dtlint.languages.shell.walk import assigned_names
 from dtlint.languages.traced import Command, Word
 from dtlint.source import Source
+
+SHELLS = frozenset(("bash", "sh", "zsh", "dash", "ksh"))
 
 Run = Callable[[Shell, Node], None]
 
@@ -40,6 +42,7 @@ def run_in_new_shell(shell: Shell, text: Text, wrapper: Command, run: Run, words
         child.variables.setdefault(name, word.pieces)
     for name in shell.variables.keys() - child.variables.keys():
         child.variables[name] = soften((), f"{name} is not exported to this shell", wrapper.place)
+    apply_options(child, _of_srun(wrapper))
     if child.nesting > 20:
         return
     source = source_of(text, wrapper.place.path)
@@ -50,3 +53,17 @@ def run_in_new_shell(shell: Shell, text: Text, wrapper: Command, run: Run, words
         run_text(child, source, run)
     except Leave:
         return
+
+
+def _of_srun(wrapper: Command) -> tuple[Word, ...]:
+    """The options of an srun in front of a shell: the counts of its step stand in the shell's environment."""
+    words = wrapper.argv
+    if words[0].text != "srun":
+        return ()
+    end = next((number for number, word in enumerate(words) if program_name(word) in SHELLS), len(words))
+    return words[1:end]
+
+
+def program_name(word: Word) -> str:
+    """The program that a word starts, without its folder."""
+    return (word.text or "").rpartition("/")[2]
