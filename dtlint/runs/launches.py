@@ -7,6 +7,7 @@ from importlib import import_module
 
 from dtlint.frameworks import Claim, NamedFile, Reading
 from dtlint.frameworks.interpreter import program_name, python_program
+from dtlint.frameworks.options import integer
 from dtlint.languages.traced import Command, Word
 from dtlint.record import NamedTuple
 from dtlint.runs.front_ends import reader_of_program
@@ -67,7 +68,7 @@ def find_launch(command: Command, read_file: ReadFile) -> Found | None:
     managed = any(reading.layer in MANAGERS for reading in readings)
     if launcher is None and not _is_launch(words, program, arguments, managed):
         return None
-    started = [launcher] if launcher is not None else [] if managed else [_plain_start(words, program)]
+    started = [launcher] if launcher is not None else [] if managed else [_plain_start(words, program, command.env)]
     around = (_environment_reading(command, readings), _starters_reading(command))
     managers = [reading for reading in readings if reading.layer != "environment"]
     return Found(Launch(command.place, words, command.env), (*arguments, *started, *managers, *around), tuple(program))
@@ -220,11 +221,17 @@ def _names_config(reading: Reading) -> bool:
     return any(file.role in ("deepspeed", "nemo") for file in reading.files)
 
 
-def _plain_start(words: Sequence[Word], program: Sequence[Word]) -> Reading:
-    """A program that no launcher starts; how many processes it becomes is its own affair."""
+def _plain_start(words: Sequence[Word], program: Sequence[Word], env: Mapping[str, Word]) -> Reading:
+    """A program that no launcher starts: how many processes it becomes is its own affair, or that of a script that
+    numbers the ranks itself and says how many there are (RANK, WORLD_SIZE).
+    """
     if not program or (program[0].text or "") in LAUNCHER_MODULES:
         return Reading("program")
-    return Reading("python", words[0].place, (Claim("launch.launcher", written("python", words[0].place)),))
+    launcher = Claim("launch.launcher", written("python", words[0].place))
+    if not env.keys() >= {"RANK", "WORLD_SIZE"}:
+        return Reading("python", words[0].place, (launcher,))
+    ranks = Claim("launch.processes", integer(env["WORLD_SIZE"]), "WORLD_SIZE")
+    return Reading("python", words[0].place, (launcher, ranks))
 
 
 def _environment_reading(command: Command, readings: Sequence[Reading]) -> Reading:

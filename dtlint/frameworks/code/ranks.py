@@ -39,6 +39,8 @@ _FIRST_WORDS = re.compile(
     re.IGNORECASE,
 )
 """Spellings of "this is rank 0"."""
+_ROLE = re.compile(r"_?((global|local|world)_)?rank_?(0|zero)", re.IGNORECASE)
+"""Spellings that, as a parameter, ask a function to do what rank 0 does (`load(rank0=True)`), whoever calls it."""
 _ALONE = re.compile(
     r"distributed|is_initialized|is_available|world_?size|\bworld\b|n_?gpus?|num_gpus|num_processes|local_rank\s*==\s*-1|use_ddp|is_ddp|\bddp\b|multi_?gpu",
     re.IGNORECASE,
@@ -233,9 +235,16 @@ def _of_flag(place: Place, test: ast.expr, holds: bool, depth: int) -> Side:
         if found:
             side = next(iter(found)) if len(found) == 1 else ""
             return side if holds else _opposite(side)
+    if isinstance(test, ast.Name) and _ROLE.fullmatch(spelled) and _is_parameter(place, spelled):
+        return ""
     if not _FIRST_WORDS.fullmatch(spelled) or (isinstance(test, ast.Call) and len(test.args) > 1):
         return ""
     return "first" if holds else "others"
+
+
+def _is_parameter(place: Place, name: str) -> bool:
+    """Whether a name is what the caller passes, and nothing else."""
+    return {binding.kind for _, binding in _bound(place, name)} == {"parameter"}
 
 
 def _helper_side(place: Place, test: ast.Call, depth: int) -> Side | None:

@@ -90,8 +90,8 @@ def _processes_per_node(plan: Plan) -> Value | None:
 
 @rule("launch.processes")
 def _processes(plan: Plan) -> Value | None:
-    untold = isinstance(plan.setting("launch.processes"), Unknown)
-    if plan.word("launch.launcher") == "python" and plan.word("frontend") in TRAINERS and not untold:
+    alone = plan.word("launch.launcher") == "python" and plan.setting("launch.processes") is None
+    if alone and plan.word("frontend") in TRAINERS:
         return derived(1, "launch.launcher", note="the Trainer starts no further processes")
     nodes, each = plan.integer("launch.nodes"), plan.integer("launch.processes_per_node")
     if plan.stated("launch.launcher") is None or nodes is None or each is None:
