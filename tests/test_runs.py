@@ -66,7 +66,16 @@ class TestFollowing:
         Path("video.py").write_text("import torch\nprint(torch.cuda.device_count())\n")
         assert [run.role for run in runs("launch.sh")] == ["train", "other"]
 
-    @pytest.mark.parametrize(("imported", "framework"), [("deepspeed", None), ("megatron.training", "megatron")])
+    @pytest.mark.parametrize(
+        ("imported", "framework"),
+        [
+            ("deepspeed", None),
+            ("megatron.training", "megatron"),
+            ("megatron.core.transformer", None),
+            ("megatron_model", None),
+            ("megatron_patch", "megatron"),
+        ],
+    )
     def test_a_program_that_declares_megatrons_flags_itself_is_not_megatron(self, tree, imported, framework):
         tree(
             launch_sh="torchrun --nproc_per_node 8 train.py --num-layers 2 --hidden-size 64 --num-attention-heads 4"
@@ -77,6 +86,7 @@ class TestFollowing:
                 for name in ("num-layers", "hidden-size", "num-attention-heads", "seq-length", "micro-batch-size")
             ),
         )
+        Path("megatron_model.py").write_text("from megatron.core.models.gpt import GPTModel\n")
         (run,) = runs("launch.sh")
         assert (run.plan.word("framework"), run.plan.value("batch.micro")) == (framework, 3)
 

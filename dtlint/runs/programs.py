@@ -15,6 +15,9 @@ from dtlint.source import Problem, Source, Unreadable
 PARSERS = ("megatron", "mpu", "nemo", "mindspeed")
 """Packages whose parser a program may take over: Megatron-LM and what is built on it."""
 
+WITHOUT_PARSER = ("megatron.core", "megatron.bridge", "megatron.energon")
+"""Packages of Megatron that are called as libraries and read no command line."""
+
 
 def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) -> list[tuple[Source, Reading]]:
     """What the script and what it imports from the tree say about the plan, each with the file that it is from.
@@ -46,10 +49,18 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
 
 def _declared(program: Program) -> Reading:
     flags = (flag for argument in program.arguments.values() for flag in argument.flags)
-    borrows = any(
-        name.split(".")[0].startswith(PARSERS) for module in program.modules.values() for name in module.imports
-    )
+    borrows = any(_brings_parser(program, name) for module in program.modules.values() for name in module.imports)
     return Reading("program-arguments" if borrows else OWN_PARSER, declares=frozenset(flags))
+
+
+def _brings_parser(program: Program, name: str) -> bool:
+    """Whether a module that a program imports may read its command line; a file of the program that is only named like
+    Megatron is judged by what it imports itself.
+    """
+    package = name.split(".")[0]
+    if any(f"{name}.".startswith(f"{library}.") for library in WITHOUT_PARSER):
+        return False
+    return package in PARSERS or (package.startswith(PARSERS) and package not in program.modules)
 
 
 def program_problems(entry: Source) -> tuple[Problem, ...]:
