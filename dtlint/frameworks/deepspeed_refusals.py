@@ -81,8 +81,8 @@ def _member(refusal: Refusal, nodes: Mapping[str, Node]) -> Iterator[Member]:
 _READERS: Mapping[str, Callable[[Node], Setting]] = {
     "bool": flag,
     "stage": whole_number,
-    "int": number,
-    "int,": number,
+    "int": whole_number,
+    "int,": whole_number,
     "float": number,
     "float,": number,
 }

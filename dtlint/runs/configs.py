@@ -105,9 +105,18 @@ def _is_yaml(source: Source) -> bool:
 
 
 def _is_meant(document: Document, role: str) -> bool:
-    """Whether a broken file is one of ours: a template of another program is not."""
-    foreign = _is_yaml(document.source) or _is_toml(document.source)
-    return bool(role) or document.root is not None or not foreign or _marked(document.source.text)
+    """Whether a broken file is one of ours: a template of another program is not, nor a log whose lines hold JSON."""
+    if role:
+        return True
+    if _is_yaml(document.source) or _is_toml(document.source):
+        return document.root is not None or _marked(document.source.text)
+    return _starts_as_json(document.source)
+
+
+def _starts_as_json(source: Source) -> bool:
+    """Whether a text begins as an object or a list, perhaps behind comments, or is empty; HJSON needs no bracket."""
+    start = source.text.lstrip("\ufeff \t\r\n")[:1]
+    return start in ("", "{", "[", "/", "#") or source.path.lower().endswith(".hjson")
 
 
 def _marked(text: str) -> bool:
