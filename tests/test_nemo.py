@@ -267,6 +267,10 @@ class TestLaunches:
         called = run(tmp_path, gpt__yaml=config, run__sh="python train.py --config-name gpt exp_manager.name=x\n")
         assert called["launch.nodes"] == 1
 
+    def test_images_and_text_fill_a_sequence_as_far_as_they_go(self, tmp_path):
+        config = GPT.replace("model:\n", "model:\n  mm_cfg: {llm: {freeze: true}}\n")
+        assert run(tmp_path, gpt__yaml=config)["data.sequence_length"] is None
+
     def test_one_device_of_a_config_by_itself_is_a_blank(self, tmp_path):
         found = run(tmp_path, gpt__yaml=GPT.replace("devices: 8", "devices: 1").replace("num_nodes: 4", "num_nodes: 1"))
         assert found.get("parallel.world_size") is None

@@ -49,6 +49,7 @@ _FORMATS: Mapping[Plain, Plain] = {
 }  # fmt: skip
 _GATED = ("geglu", "swiglu", "reglu", "fast-geglu", "fast-swiglu", "fast-reglu")
 _SHARDED_OPTIMIZERS = ("distributed_fused_adam", "mcore_distributed_optim", "megatron_fused_adam_distributed")
+_MULTIMODAL = "model.mm_cfg"
 _STRATEGY = "model.fsdp_sharding_strategy"
 _STRATEGIES: Mapping[Plain, Plain] = {"full": 3, "hybrid": 3, "grad": 2}
 _GRANULARITIES: Mapping[Plain, Plain] = {"selective": "selective", "full": "full"}
@@ -156,7 +157,7 @@ def _devices(node: Node) -> Setting:
 
 def _megatron(keys: Keys) -> Iterator[Claim]:
     for name in _WHOLE:
-        yield from one(keys, NAMES[name], name, whole_number)
+        yield from one(keys, NAMES[name], name, _bound if name in _bounds(keys) else whole_number)
     for name in _FLAGS:
         yield from one(keys, NAMES[name], name, flag)
     yield from one(keys, NAMES["communication.moe_dispatcher"], "communication.moe_dispatcher", word)
@@ -165,6 +166,15 @@ def _megatron(keys: Keys) -> Iterator[Claim]:
     yield from _recomputation(keys)
     yield from _sharding(keys)
     yield from _shape(keys)
+
+
+def _bounds(keys: Keys) -> tuple[str, ...]:
+    """Settings that bound the samples only: a model of images and text pads each batch to its longest sample."""
+    return ("data.sequence_length",) if keys.under(_MULTIMODAL) else ()
+
+
+def _bound(node: Node) -> Setting:
+    return unread(node, "it bounds the samples, which may be far shorter")
 
 
 def _precision(keys: Keys) -> Iterator[Claim]:
