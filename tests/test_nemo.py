@@ -267,6 +267,10 @@ class TestLaunches:
         called = run(tmp_path, gpt__yaml=config, run__sh="python train.py --config-name gpt exp_manager.name=x\n")
         assert called["launch.nodes"] == 1
 
+    def test_a_config_that_converts_a_checkpoint_trains_nothing(self):
+        assert reading(GPT).role == ""
+        assert reading("run: {huggingface_ckpt_path: hf}\n" + GPT).role == "other"
+
     def test_images_and_text_fill_a_sequence_as_far_as_they_go(self, tmp_path):
         config = GPT.replace("model:\n", "model:\n  mm_cfg: {llm: {freeze: true}}\n")
         assert run(tmp_path, gpt__yaml=config)["data.sequence_length"] is None

@@ -31,8 +31,8 @@ _MEGATRON = (
 )  # fmt: skip
 """Keys of the model's section that Megatron models alone have."""
 _OVERRIDDEN = frozenset(f"model.{name}" for name in _MEGATRON)
-_APPLIED = ("inference", "server", "quantization", "export", "prompts")
-"""Sections of configs that apply a trained model."""
+_APPLIED = ("inference", "server", "quantization", "export", "prompts", "run.huggingface_ckpt_path")
+"""Sections and keys of configs that apply a trained model, or convert its checkpoint."""
 
 _WHOLE = (
     "parallel.tensor", "parallel.pipeline", "parallel.virtual_pipeline", "parallel.context", "parallel.expert",
@@ -94,7 +94,7 @@ def looks_like_config(document: Document) -> bool:
 
 def read_config(document: Document | None, program: Sequence[Word] = ()) -> Reading:
     """What a config claims with the overrides of the command line; `document` None: the overrides alone. A config that
-    applies a trained model has the role "other".
+    applies a trained model or converts it has the role "other".
     """
     root = document.root if document is not None else None
     keys = resolved(keys_of(root, overrides(program[1:])))
