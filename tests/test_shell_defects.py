@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 
 from dtlint.languages.shell import read_script
 from dtlint.languages.traced import Script
+from dtlint.runs import Options, read_runs
 from dtlint.source import Source
 
 
@@ -216,3 +218,11 @@ class TestCarriageReturns:
     def test_a_carriage_return_behind_a_backslash_ends_the_command(self) -> None:
         script = read_script(Source("run.sh", "torchrun train.py \\\r\n  --bf16 True\r\n"))
         assert [lost.words.text.strip() for lost in script.lost] == ["--bf16 True"]
+
+
+def test_a_script_for_another_shell_is_not_held_against_bash(tmp_path: Path) -> None:
+    text = "list=(${(s:,:)DEVICES})\ntorchrun --nproc_per_node 8 train.py\n"
+    for shell, problems in (("bash", 1), ("zsh", 0)):
+        (tmp_path / "run.sh").write_text(f"#!/usr/bin/env {shell}\n{text}")
+        read_there = read_runs([tmp_path / "run.sh"], Options())
+        assert (len(read_there.problems), len(read_there.runs)) == (problems, 1)

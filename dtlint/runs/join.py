@@ -4,6 +4,7 @@ only launch.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
@@ -90,7 +91,7 @@ class Joiner:
         cluster = {name: str(value.value) for name, value in {**options.cluster, **options.settings}.items()}
         script = read_script(source, options.environment, options.arguments, self._follower.reader(folder), cluster)
         self._sources[source.path] = source
-        self._follower.problems.extend(map(file_problem, _causes(script.problems)))
+        self._follower.problems.extend(map(file_problem, _causes(source, script.problems)))
         self._lost.extend(script.lost)
         return script
 
@@ -253,8 +254,16 @@ def _unread_default(readings: Sequence[Reading]) -> list[Reading]:
     return [without_config(launch)]
 
 
-def _causes(problems: Sequence[Problem]) -> list[Problem]:
-    """The problems without those that follow from the first one that bash would stop at."""
+OTHER_SHELLS = re.compile(r"#!.*\b(zsh|fish|t?csh|ksh)\b")
+"""First lines that name a shell with a syntax of its own."""
+
+
+def _causes(source: Source, problems: Sequence[Problem]) -> list[Problem]:
+    """The problems without those that follow from the first one that bash would stop at; what bash would not take is
+    no problem of a script for another shell.
+    """
+    if OTHER_SHELLS.match(source.text):
+        return []
     first = min((problem for problem in problems if problem.fatal), key=lambda each: each.span.start, default=None)
     return [problem for problem in problems if not problem.fatal or problem is first]
 
