@@ -481,3 +481,11 @@ def test_the_war_stories(story: str, tmp_path: Path) -> None:
     assert not fixed.fixes or [finding for finding in left.findings if finding.severity != "note"] == []
     assert {finding.rule for finding in left.findings} == {finding.rule for finding in fixed.report.findings}
     assert made.fixed().fixes == ()
+
+
+def test_what_needs_more_than_its_settings_say_is_not_written(project: Callable[..., Project]) -> None:
+    offloading = DEEPSPEED.replace('"stage": 2', '"stage": 3, "offload_optimizer": {"device": "cpu"}')
+    made = project({"ds.json": offloading, "run.sh": TRAINER.replace("7b", "70b")}, {"cluster.host_memory_gb": 256})
+    (found,) = [finding for finding in made.check({}).findings if finding.rule == "cpu-memory-oom"]
+    (remedy,) = [each for each in found.remedies if each.set.get("sharding.offload_optimizer") == "nvme"]
+    assert "nvme_path" in remedy.text and remedy.edits == ()

@@ -134,7 +134,7 @@ def _remedy(priced: Priced, plan: Plan, new: Mapping[str, Verdict]) -> Remedy:
         priced.saves,
         proposal.cure.changes_training,
         tuple(new),
-        edits(plan, proposal.set) if proposal.set else (),
+        edits(plan, proposal.set) if proposal.set and not proposal.cure.by_hand else (),
     )
 
 

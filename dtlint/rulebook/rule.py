@@ -55,7 +55,7 @@ class Each(NamedTuple):
 
 class Cure(NamedTuple):
     """What to change: expressions by setting, or a text where no setting of the plan expresses it. `when` is "" for
-    always.
+    always. `by_hand`: more has to be written than the settings say, so that there are no edits.
     """
 
     set: Mapping[str, str]
@@ -63,6 +63,7 @@ class Cure(NamedTuple):
     when: str = ""
     changes_training: bool = False
     say: str = ""
+    by_hand: bool = False
 
 
 class Formula(NamedTuple):
@@ -229,6 +230,7 @@ def _cure(entry: Data) -> Cure:
         _expression(entry.get("when")),
         bool(entry.get("changes_training", False)),
         _text(entry, "say"),
+        bool(entry.get("by_hand", False)),
     )
 
 
