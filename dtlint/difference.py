@@ -12,6 +12,7 @@ from dtlint.plan import Plan, vocabulary
 from dtlint.record import NamedTuple
 from dtlint.rulebook.check import Report
 from dtlint.rulebook.finding import Finding
+from dtlint.rulebook.operands import as_interval
 from dtlint.rulebook.price import known_estimate, saved_share
 from dtlint.runs.model import Run
 from dtlint.value import Plain, Value
@@ -132,10 +133,7 @@ def _figure_changes(before: Plan | None, after: Plan | None) -> Iterator[FigureC
 
 
 def _figure(plan: Plan | None, name: str) -> Interval | None:
-    found = None if plan is None else fact(plan, name)
-    if isinstance(found, Interval):
-        return found
-    return Interval(found, found) if isinstance(found, (int, float)) and not isinstance(found, bool) else None
+    return None if plan is None else as_interval(fact(plan, name))
 
 
 def _alike(one: Interval | None, other: Interval | None) -> bool:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from history import git
 
 ROOT = Path(__file__).parents[1]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
@@ -139,11 +140,6 @@ def test_an_unknown_format(runner: Runner) -> None:
         2,
         "::error title=dtlint::format is annotations, sarif or comment, not sarrif\n",
     )
-
-
-def git(folder: Path, *arguments: str) -> None:
-    names = {f"GIT_{who}_{what}": "x@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    subprocess.run(["git", "-C", str(folder), *arguments], check=True, capture_output=True, env={**os.environ, **names})
 
 
 @pytest.fixture

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
+from history import git
 from snapshot import holds
 
 from dtlint.cli import run
@@ -27,11 +26,6 @@ srun torchrun --nnodes 8 --nproc_per_node 8 --rdzv_backend c10d --rdzv_endpoint 
 """
 WORSE = LAUNCH.replace("TP=8", "TP=16").replace("PP=2", "PP=1")
 LINKS = ["--set", "cluster.internode_gbit_per_s=400", "--set", "cluster.usd_per_gpu_hour=2.5"]
-
-
-def git(folder: Path, *arguments: str) -> None:
-    names = {f"GIT_{who}_{what}": "x@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    subprocess.run(["git", "-C", str(folder), *arguments], check=True, capture_output=True, env={**os.environ, **names})
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from history import NAMES
 
 from dtlint.runs.tree import SHELL_SUFFIXES
 
@@ -58,9 +59,8 @@ class Repository:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        names = {f"GIT_{who}_{what}": "x@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
         tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        self.environment = {**os.environ, **names, "PATH": tools, "PRE_COMMIT_HOME": str(folder / ".cache")}
+        self.environment = {**os.environ, **NAMES, "PATH": tools, "PRE_COMMIT_HOME": str(folder / ".cache")}
         self.run("git", "init", "-q", "-b", "main")
         (folder / ".gitignore").write_text(".cache\n")
 

@@ -13,21 +13,6 @@ CONFIG = '{"train_micro_batch_size_per_gpu": 4, "bf16": {"enabled": true}, "zero
 LAUNCH = "deepspeed --num_gpus 8 train.py --deepspeed_config"
 
 
-@pytest.fixture
-def tree(tmp_path, monkeypatch):
-    (tmp_path / ".git").mkdir()
-    monkeypatch.chdir(tmp_path)
-
-    def write(files):
-        for name, text in files.items():
-            file = tmp_path / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text, newline="")
-        return tmp_path
-
-    return write
-
-
 def run_of(path):
     (run,) = read_runs([Path(path)], options_of()).runs
     return run

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
+from history import git
 
 from dtlint.cli import run
 
@@ -38,11 +37,6 @@ examples:
   - good: |
       torchrun pretrain_gpt.py --tensor-model-parallel-size 4 --pipeline-model-parallel-size 1
 """
-
-
-def git(folder: Path, *arguments: str) -> None:
-    names = {f"GIT_{who}_{what}": "x@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    subprocess.run(["git", "-C", str(folder), *arguments], check=True, capture_output=True, env={**os.environ, **names})
 
 
 @pytest.fixture

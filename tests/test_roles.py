@@ -16,21 +16,6 @@ BROKEN = (
 TRAINER = "--model_name_or_path facebook/opt-66b --output_dir out --fp16 --deepspeed ds.json"
 
 
-@pytest.fixture
-def tree(tmp_path, monkeypatch):
-    (tmp_path / ".git").mkdir()
-    monkeypatch.chdir(tmp_path)
-
-    def write(files):
-        for name, text in files.items():
-            file = tmp_path / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text)
-        return tmp_path
-
-    return write
-
-
 def rules(*paths):
     return {finding.rule for finding in check(list(paths) or ["."]).findings}
 
