@@ -154,7 +154,11 @@ class TestFollowing:
     def test_a_file_below_a_named_folder_is_in_focus_where_a_launch_names_it(self, tree):
         tree(jobs__run_sh="torchrun --nproc_per_node 4 train.py\n", jobs__train_py="import transformers\n")
         assert read_runs([Path("jobs")], options_of()).focus == {"jobs/run.sh", "jobs/train.py"}
-        assert read_runs([Path("jobs/run.sh")], options_of()).focus == {"jobs/run.sh"}
+
+    def test_a_focused_launch_brings_what_it_starts_and_a_companion_does_not(self, tree):
+        tree(jobs__run_sh="torchrun --nproc_per_node 4 train.py\n", jobs__train_py="import transformers\n")
+        assert read_runs([Path("jobs/run.sh")], options_of()).focus == {"jobs/run.sh", "jobs/train.py"}
+        assert read_runs([Path("jobs/train.py")], options_of()).focus == {"jobs/train.py"}
 
     def test_a_config_beside_the_only_launch_joins_it_and_that_is_said(self, tree):
         tree(launch_sh="deepspeed --num_gpus 4 train.py --deepspeed_config $CONFIG\n", ds_json=CONFIG)

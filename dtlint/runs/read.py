@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dtlint.runs.join import Joiner
 from dtlint.runs.kinds import kind_of, kind_of_text, relevant
-from dtlint.runs.model import FileProblem, Options, RunSet
+from dtlint.runs.model import FileProblem, Options, Run, RunSet
 from dtlint.runs.tree import MOST_SEARCHED, Tree, root_of, walk
 from dtlint.source import Source, Unreadable
 
@@ -31,7 +31,14 @@ def read_runs(paths: Sequence[Path], options: Options, stdin: str | None = None)
     if joiner.wants_launches():
         _search_launches(joiner, tree, {file for file, _ in files})
     found = joiner.finish(tuple(problems), focus)
-    return found._replace(focus=focus | _below([path for path in named if path.is_dir()], found.sources))
+    below = _below([path for path in named if path.is_dir()], found.sources)
+    return found._replace(focus=focus | below | _started(focus, found.runs))
+
+
+def _started(focus: frozenset[str], runs: Iterable[Run]) -> frozenset[str]:
+    """The files of what a focused launch starts: who asks about a launch asks about all that it reads."""
+    started = [run.files for run in runs if run.launch is not None and run.launch.place.path in focus]
+    return frozenset(path for files in started for path in files)
 
 
 def _below(folders: Sequence[Path], sources: Iterable[Source]) -> frozenset[str]:
