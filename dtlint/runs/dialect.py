@@ -36,6 +36,12 @@ MODULES = {
     "gpt-neox": "gpt_neox",
     "axolotl": "axolotl",
     "composer": "composer",
+    "openrlhf": "openrlhf",
+    "openrlhf-critic": "openrlhf_critic",
+    "torchtune": "torchtune",
+    "olmo": "olmo",
+    "lightning-cli": "lightning_cli",
+    "lightning-python": "lightning_python",
 }
 """Which framework module spells the settings of a layer (`spell`, or `spell_in` where the words depend on what else a
 text says), knows where they go (`home`, if it can tell) and how to write them there (`edits`, if the form of the text
@@ -56,6 +62,8 @@ _SPEAK_FOR = (
     "gpt-neox",
     "axolotl",
     "composer",
+    "torchtune",
+    "olmo",
 )
 """Layers that write a setting in the words of the framework in charge."""
 

@@ -43,7 +43,12 @@ MARKS: Mapping[str, Marks] = {
     "verl": Marks(("actor_rollout_ref",), ("actor_rollout_ref", "main_ppo")),
     "verl_sft": Marks((), ("sft_trainer",)),
     "axolotl": Marks(("base_model",), ("axolotl", "finetune.py")),
+    "olmo": Marks(("global_train_batch_size",)),
     "composer": Marks(("global_train_batch_size",)),
+    "torchtune": Marks(("_component_",), ("_distributed", "_single_device")),
+    "openrlhf": Marks((), ("openrlhf",)),
+    "torchtune_single": Marks(()),
+    "lightning_cli": Marks(("trainer:",), ("fit", "validate", "test", "predict", "--trainer.")),
     "gpt_neox": Marks(
         ("pipe_parallel_size", "pipe-parallel-size", "model_parallel_size", "model-parallel-size"), ("deepy.py",)
     ),

@@ -31,8 +31,8 @@ LAUNCHER_MODULES = frozenset(
 )  # fmt: skip
 _WORDS_BEFORE_ACCELERATE = 8
 MANAGERS = ("srun", "mpirun")
-_WITH_CONFIGS = ("axolotl", "composer")
-"""Launchers that belong to a front end of their own, by the module that reads both."""
+_WITH_CONFIGS = {"axolotl": "axolotl", "composer": "composer", "tune": "torchtune"}
+"""Launchers that belong to a front end of their own, with the module that reads both."""
 ReadFile = Callable[[str], Source | None]
 _OF_NEMO = ("model.", "exp_manager.")
 """What overrides of NeMo's configs begin with."""
@@ -139,7 +139,8 @@ def _launcher_reading(words: tuple[Word, ...], env: Mapping[str, Word], read_fil
     if torchtitan_launcher.recognise(words, env):
         return torchtitan_launcher.read_launch(words, env)
     name = program_name(words[0])
-    if name in _WITH_CONFIGS and (own := import_module(f"dtlint.frameworks.{name}")).recognise_launch(words):
+    module = _WITH_CONFIGS.get(name, "")
+    if module and (own := import_module(f"dtlint.frameworks.{module}")).recognise_launch(words):
         found: Reading = own.read_launch(words, env)
         return found
     from dtlint.frameworks import trl
