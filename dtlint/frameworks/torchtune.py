@@ -135,7 +135,7 @@ def _read(documents: Sequence[Document], words: Sequence[Word], *, single: bool)
         frontend="torchtune",
         open=hidden(roots, words),
         collections=_refused(keys),
-        role="" if _trains(keys) else "other",
+        role="" if place is None or not documents or _trains(keys) else "other",
     )
 
 

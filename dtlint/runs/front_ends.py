@@ -47,6 +47,7 @@ MARKS: Mapping[str, Marks] = {
     "composer": Marks(("global_train_batch_size",)),
     "torchtune": Marks(("_component_",), ("_distributed", "_single_device")),
     "openrlhf": Marks((), ("openrlhf",)),
+    "xtuner": Marks((), ("xtuner",)),
     "torchtune_single": Marks(()),
     "lightning_cli": Marks(("trainer:",), ("fit", "validate", "test", "predict", "--trainer.")),
     "gpt_neox": Marks(
