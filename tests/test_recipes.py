@@ -250,3 +250,49 @@ class TestXtuner:
         found = self.plan(tmp_path, "NPROC_PER_NODE=8 xtuner train my.py --deepspeed deepspeed_zero3_offload")
         assert values(found, "batch.micro", "batch.global", "sharding.offload_parameters") == [None, None, "cpu"]
         assert "my.py is not read" in found.open
+
+
+class TestLitgpt:
+    CONFIG = """\
+        checkpoint_dir: checkpoints/meta-llama/Meta-Llama-3-8B
+        precision: bf16-true
+        quantize:
+        devices: 4
+        num_nodes: 1
+        lora_r: 32
+        train:
+          global_batch_size: 64
+          micro_batch_size: 2
+          max_seq_length: 512
+          max_norm:
+        optimizer: {class_path: torch.optim.AdamW}
+        logger_name: csv
+        """
+
+    def plan(self, folder: Path, options: str = "") -> Plan:
+        (folder / "mine.yaml").write_text(dedent(self.CONFIG))
+        (folder / "run.sh").write_text(f"litgpt finetune_lora --config mine.yaml {options}\n")
+        return plans(folder, "run.sh")["train"]
+
+    def test_several_devices_share_the_model_out(self, tmp_path: Path) -> None:
+        found = self.plan(tmp_path)
+        names = (
+            "framework",
+            "frontend",
+            "launch.launcher",
+            "parallel.world_size",
+            "batch.global",
+            "batch.accumulation",
+        )
+        # 64 over 4 devices in micro-batches of 2
+        assert values(found, *names) == ["fsdp", "litgpt", "lightning", 4, 64, 8]
+        names = ("model.lora_rank", "precision.master", "checkpointing.activations", "sharding.units", "optimizer.clip")
+        assert values(found, *names) == [32, "bf16", "full", "wrapped", 0.0]
+
+    def test_one_device_shares_nothing(self, tmp_path: Path) -> None:
+        found = self.plan(tmp_path, "--devices 1 --train.micro_batch_size 4")
+        assert values(found, "framework", "parallel.world_size", "batch.micro") == ["pytorch", 1, 4]
+
+    def test_quantized_weights_are_refused_on_several_devices(self, tmp_path: Path) -> None:
+        self.plan(tmp_path, "--quantize bnb.nf4")
+        assert any("'quantize' is refused beside 'devices: 4'" in message for message in errors(tmp_path))

@@ -38,6 +38,7 @@ MODULES = {
     "composer": "composer",
     "openrlhf": "openrlhf",
     "openrlhf-critic": "openrlhf_critic",
+    "litgpt": "litgpt",
     "torchtune": "torchtune",
     "olmo": "olmo",
     "lightning-cli": "lightning_cli",
@@ -62,6 +63,7 @@ _SPEAK_FOR = (
     "gpt-neox",
     "axolotl",
     "composer",
+    "litgpt",
     "torchtune",
     "olmo",
 )

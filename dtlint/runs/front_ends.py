@@ -48,6 +48,7 @@ MARKS: Mapping[str, Marks] = {
     "torchtune": Marks(("_component_",), ("_distributed", "_single_device")),
     "openrlhf": Marks((), ("openrlhf",)),
     "xtuner": Marks((), ("xtuner",)),
+    "litgpt": Marks(("logger_name:",), ("litgpt",)),
     "torchtune_single": Marks(()),
     "lightning_cli": Marks(("trainer:",), ("fit", "validate", "test", "predict", "--trainer.")),
     "gpt_neox": Marks(

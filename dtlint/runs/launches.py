@@ -31,7 +31,13 @@ LAUNCHER_MODULES = frozenset(
 )  # fmt: skip
 _WORDS_BEFORE_ACCELERATE = 8
 MANAGERS = ("srun", "mpirun")
-_WITH_CONFIGS = {"axolotl": "axolotl", "composer": "composer", "tune": "torchtune", "xtuner": "xtuner"}
+_WITH_CONFIGS = {
+    "axolotl": "axolotl",
+    "composer": "composer",
+    "tune": "torchtune",
+    "xtuner": "xtuner",
+    "litgpt": "litgpt",
+}
 """Launchers that belong to a front end of their own, with the module that reads both."""
 ReadFile = Callable[[str], Source | None]
 _OF_NEMO = ("model.", "exp_manager.")
