@@ -14,7 +14,7 @@ from importlib import import_module, metadata
 from os import environ
 from typing import cast
 
-from oracles import Oracle, keep
+from oracles import ANSWERS, Oracle, keep
 
 
 def main(names: list[str]) -> int:
@@ -32,7 +32,7 @@ def _ask(name: str) -> None:
     rows = [(question, oracle.ask(question)) for question in oracle.questions()]
     versions = {package: metadata.version(package) for package in oracle.PACKAGES}
     versions |= {name: _commit(environ[variable]) for name, variable in getattr(oracle, "CHECKOUTS", {}).items()}
-    path = keep(name, versions, rows, oracle.EXPLAINED)
+    path = keep(name, versions, rows, oracle.EXPLAINED, getattr(oracle, "ANSWERS", ANSWERS))
     refused = sum(answer.refused is not None for _, answer in rows)
     print(f"{path}: {len(rows)} questions, {refused} refused")
 

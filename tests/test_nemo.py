@@ -183,8 +183,9 @@ class TestReferences:
         found = read(f"{GPT}  num_layers: ${{model.hidden_size}}\n  hidden_size: ${{model.num_layers}}\n")
         assert found["model.layers"] == "placeholder ${model.hidden_size} is filled by another program"
 
-    def test_a_resolver_is_not_evaluated(self):
-        assert "placeholder" in str(read(f"{GPT}  num_layers: ${{multiply:2,3}}\n")["model.layers"])
+    def test_a_resolver_of_the_program_is_not_evaluated(self):
+        reason = "${multiply:2,3} is what the program's resolver multiply makes of it"
+        assert read(f"{GPT}  num_layers: ${{multiply:2,3}}\n")["model.layers"] == reason
 
     def test_what_refers_to_a_missing_value_is_not_known(self):
         text = f"{GPT}  encoder_seq_length: ${{model.data.seq_length}}\n  data:\n    seq_length: ???\n"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from dtlint.frameworks import Claim, Reading
 from dtlint.frameworks.deepspeed_values import known
-from dtlint.frameworks.options import literal_place
+from dtlint.frameworks.options import known_head, literal_place
 from dtlint.languages.json_tree import Node, setting
 from dtlint.languages.traced import Word, setting_of
 from dtlint.languages.yaml_scalars import plain_scalar
@@ -15,6 +16,7 @@ from dtlint.source import Span
 from dtlint.value import Origin, Plain, Setting, Unknown, Value
 
 Read = Callable[[Node], Setting]
+_ASSIGNED = re.compile(r"([A-Za-z_][\w.@/-]*)=")
 
 
 class Keys(NamedTuple):
@@ -51,23 +53,34 @@ def _is_nothing(node: Node | None) -> bool:
     return node is None or node.kind == "null"
 
 
-def keys_of(root: Node | None, given: Mapping[str, tuple[str, Node]] | None = None) -> Keys:
+def keys_of(root: Node | None, given: Mapping[str, tuple[str, Node | None]] | None = None) -> Keys:
     """The keys of a config; `given` are those of a command line, which count more: how each is spelled there, and its
-    value.
+    value, None for one that it takes out.
     """
-    nodes = dict(_flat("", root)) if root is not None else {}
+    nodes = dict(flat("", root)) if root is not None else {}
     for name, (_, node) in (given or {}).items():
-        nodes = {each: value for each, value in nodes.items() if not each.startswith(f"{name}.")}
-        nodes[name] = node
+        if node is None or node.kind != "object":
+            nodes = {each: value for each, value in nodes.items() if not f"{each}.".startswith(f"{name}.")}
+        if node is not None:
+            nodes[name] = node
+            nodes.update(flat(name, node))
     return Keys(nodes, {name: spelled for name, (spelled, _) in (given or {}).items()})
 
 
-def _flat(above: str, node: Node) -> Iterator[tuple[str, Node]]:
-    """Every value with its path, sections before what they hold; the last of repeated keys comes last."""
+def flat(above: str, node: Node) -> Iterator[tuple[str, Node]]:
+    """Every value with its path below `above`, sections before what they hold; the last of repeated keys comes last."""
     for entry in node.entries:
         path = f"{above}.{entry.key}" if above else entry.key
         yield path, entry.node
-        yield from _flat(path, entry.node)
+        yield from flat(path, entry.node)
+
+
+def dotlist(words: Sequence[Word]) -> dict[str, tuple[str, Node | None]]:
+    """The keys that `key=value` words set where OmegaConf itself reads the command line, with YAML's values: each as it
+    is spelled there, and its value.
+    """
+    found = ((_ASSIGNED.match(known_head(word)), word) for word in words)
+    return {match[1]: (match[0], node_of(word.part(match.end()))) for match, word in found if match is not None}
 
 
 def node_of(word: Word) -> Node:
@@ -124,6 +137,16 @@ def hiding(reading: Reading, names: Iterable[str], why: str) -> Reading:
     told = {claim.setting for claim in reading.claims}
     hidden = tuple(Claim(name, Unknown(why, f"--set {name}=...")) for name in names if name not in told)
     return reading._replace(claims=(*reading.claims, *hidden), unread=why)
+
+
+def without_part(reading: Reading, missing: str) -> Reading:
+    """A config of which a file is missing: what is told stands, what is not written may be written there."""
+    told = tuple(claim for claim in reading.claims if not _is_default(claim.value))
+    return reading._replace(claims=told, unread=f"{missing} was not found")
+
+
+def _is_default(value: Setting) -> bool:
+    return isinstance(value, Value) and value.origin.kind == "default"
 
 
 def launcher_by_default(name: str, place: Span, tool: str) -> Claim:

@@ -8,10 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from dtlint.frameworks import NamedFile
-from dtlint.frameworks.dotted_keys import node_of
-from dtlint.frameworks.options import known_head, literal_place
+from dtlint.frameworks.hydra_values import value_of
+from dtlint.frameworks.options import known_head
 from dtlint.languages.json_tree import Node
 from dtlint.languages.traced import Piece, Word, literal_word
+from dtlint.record import NamedTuple
 
 _OVERRIDE = re.compile(r"(?:\+\+|\+)?([A-Za-z_][\w.@/-]*)=")
 _DELETION = re.compile(r"~([A-Za-z_][\w.@/-]*)(?:=.*)?")
@@ -20,51 +21,85 @@ _OPTIONS = {
     "--config-name": "name", "-cn": "name", "--config_name": "name",
 }  # fmt: skip
 _DECORATORS = ("hydra_runner", "main")
+"""NeMo's and hydra's own; other decorators of these names give no name of a config."""
 
 
-def overrides(words: Sequence[Word]) -> dict[str, tuple[str, Node]]:
+def overrides(words: Sequence[Word]) -> dict[str, tuple[str, Node | None]]:
     """The keys that a command line sets (`a.b=1`, `+a.b=1`) or deletes (`~a.b`): each as it is spelled there, and its
-    value, null for one that is deleted.
+    value by hydra's grammar, None for one that is deleted.
     """
-    found: dict[str, tuple[str, Node]] = {}
+    found: dict[str, tuple[str, Node | None]] = {}
     for word in words:
         head = known_head(word)
         given, deleted = _OVERRIDE.match(head), _DELETION.fullmatch(head)
         if given is not None:
-            found[given[1]] = given[0], node_of(word.part(given.end()))
+            found[given[1]] = given[0], value_of(word.part(given.end()))
         elif deleted is not None:
-            found[deleted[1]] = deleted[0], Node("null", None, literal_place(word))
+            found[deleted[1]] = deleted[0], None
     return found
 
 
-def config_file(program: Sequence[Word], role: str) -> NamedFile | None:
-    """The config that the options of a program's command line name; None where they name none."""
+class Declared(NamedTuple):
+    """The config that a program's decorator names (`@hydra.main(config_path="conf", config_name="gpt")`): its folder
+    from the program's own, None where that is not known, and its name, "" where there is none.
+    """
+
+    folder: str | None
+    name: str
+
+
+NOTHING = Declared(".", "")
+
+
+def config_file(program: Sequence[Word], role: str, declared: Declared = NOTHING) -> NamedFile | None:
+    """The config that the options of a program's command line name, or its decorator where they leave that to it; None
+    where nothing does.
+    """
     options = dict(_valued(program[1:], _OPTIONS))
-    name = options.get("name")
-    if name is None:
+    name = options.get("name") or (literal_word(declared.name, program[0].place) if declared.name else None)
+    if name is None or ("path" not in options and declared.folder is None):
         return None
-    folder = options.get("path")
-    here = _folder(program[0], folder)
+    folder = options.get("path") or literal_word(declared.folder or ".", program[0].place)
     ending = () if name.shown.endswith((".yaml", ".yml")) else (".yaml",)
-    pieces = [*here, *name.pieces, *(_piece(text, name) for text in ending)]
+    pieces = [*_folder(program[0], folder), *name.pieces, *(_piece(text, name) for text in ending)]
     return NamedFile(role, Word(tuple(pieces), name.place))
 
 
-def config_of_program(text: str, path: str) -> str | None:
-    """The path of the config that a program's decorator names (`@hydra_runner(config_path="conf", config_name="gpt")`);
-    None where there is none. `path` is the program's.
-    """
+def config_name(program: Sequence[Word], declared: Declared = NOTHING) -> str:
+    """By which name a command line or a decorator calls the config, folders of the search path's included."""
+    name = dict(_valued(program[1:], _OPTIONS)).get("name")
+    return declared.name if name is None else name.shown
+
+
+def script_path(program: Word) -> Word:
+    """The path of a program that is started by its file or as a module (`verl.trainer.main_ppo`)."""
+    text = program.text
+    if text is None or "/" in text or text.endswith(".py"):
+        return program
+    return literal_word(text.replace(".", "/") + ".py", program.place)
+
+
+def declared_in(text: str) -> Declared:
+    """The config that the decorator of a program with this text names."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
-        return None
+        return NOTHING
     for call in _decorators(tree):
-        given = {word.arg: word.value.value for word in call.keywords if isinstance(word.value, ast.Constant)}
-        name, folder = given.get("config_name"), given.get("config_path")
-        if isinstance(name, str):
-            file = name if name.endswith((".yaml", ".yml")) else f"{name}.yaml"
-            return str(PurePosixPath(path).parent / (folder if isinstance(folder, str) else ".") / file)
-    return None
+        given = dict(zip(("config_path", "config_name"), call.args, strict=False))
+        given |= {word.arg: word.value for word in call.keywords if word.arg is not None}
+        name, folder = _text(given.get("config_name")), given.get("config_path")
+        plain = "." if folder is None or _is_none(folder) else _text(folder)
+        return Declared(plain, name or "")
+    return NOTHING
+
+
+def _text(node: ast.expr | None) -> str | None:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _decorators(tree: ast.Module) -> Iterator[ast.Call]:
@@ -92,14 +127,15 @@ def _valued(words: Sequence[Word], options: Mapping[str, str]) -> Iterator[tuple
             yield options[head], words[index + 1]
 
 
-def _folder(script: Word, folder: Word | None) -> tuple[Piece, ...]:
-    """The folder of the config, from the script's own where it is relative."""
-    own = str(PurePosixPath(script.text).parent) if script.text else "."
-    if folder is None:
-        return () if own == "." else (_piece(f"{own}/", script),)
+def _folder(program: Word, folder: Word) -> tuple[Piece, ...]:
+    """The folder of the config, from the program's own where it is relative; the current one is left off."""
+    script = script_path(program).text
+    own = str(PurePosixPath(script).parent) if script else "."
     text = folder.text
-    start = () if text is None or text.startswith("/") or own == "." else (_piece(f"{own}/", script),)
-    return (*start, *folder.pieces, _piece("/", folder))
+    if text is None or text.startswith("/"):
+        return (*folder.pieces, _piece("/", folder))
+    start = () if own == "." else (_piece(f"{own}/", program),)
+    return start if text in (".", "") else (*start, *folder.pieces, _piece("/", folder))
 
 
 def _piece(text: str, near: Word) -> Piece:

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from dtlint.frameworks import Claim, NamedFile, dotted_keys
 from dtlint.frameworks.deepspeed_values import whole_number
-from dtlint.frameworks.dotted_keys import Keys, Read
-from dtlint.frameworks.hydra import overrides
+from dtlint.frameworks.dotted_keys import Keys, Read, dotlist
 from dtlint.frameworks.program import model_claim
 from dtlint.languages.json_tree import Entry, Node, setting
 from dtlint.languages.traced import Piece, Word, literal_word
@@ -31,15 +30,18 @@ ON = {"true": True, "false": False}
 
 
 def keys_of(
-    roots: Iterable[Node | None], words: Sequence[Word] = (), rename: Callable[[str], str] | None = None
+    roots: Iterable[Node | None],
+    words: Sequence[Word] = (),
+    rename: Callable[[str], str] | None = None,
+    given: Callable[[Sequence[Word]], Mapping[str, tuple[str, Node | None]]] = dotlist,
 ) -> Keys:
-    """The keys of the files in their order, with the words that override them; `rename` gives a key of the top level
-    the form that the tool has for it.
+    """The keys of the files in their order, with the words that override them, as `given` reads these; `rename` gives a
+    key of the top level the form that the tool has for it.
     """
     joined = [_renamed(entry, rename) for root in roots if root is not None for entry in root.entries]
     last = {entry.key: entry for entry in joined}
     root = Node("object", None, joined[0].place, tuple(last.values())) if joined else None
-    return dotted_keys.keys_of(root, overrides(words))
+    return dotted_keys.keys_of(root, given(words))
 
 
 def hidden(roots: Iterable[Node | None], words: Sequence[Word] = ()) -> str:

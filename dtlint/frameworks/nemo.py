@@ -10,7 +10,7 @@ from dtlint.frameworks import Claim, NamedFile, Reading
 from dtlint.frameworks.arguments import stretch
 from dtlint.frameworks.deepspeed_values import flag, known, number, whole_number, word
 from dtlint.frameworks.dotted_keys import Keys, hiding, keys_of, launcher_by_default, one, unread, worded
-from dtlint.frameworks.hydra import config_file, keys_given, option, overrides
+from dtlint.frameworks.hydra import keys_given, option, overrides
 from dtlint.frameworks.nemo_spelling import NAMES, spell_in
 from dtlint.frameworks.omegaconf import resolved
 from dtlint.frameworks.options import literal_place
@@ -19,7 +19,15 @@ from dtlint.languages.traced import Word
 from dtlint.source import Span
 from dtlint.value import Origin, Plain, Setting, Unknown, Value, default
 
-__all__ = ["looks_like_config", "read_arguments", "read_config", "recognise", "spell_in", "without_config"]
+__all__ = [
+    "looks_like_config",
+    "read_arguments",
+    "read_composed",
+    "read_config",
+    "recognise",
+    "spell_in",
+    "without_config",
+]
 
 LAYER = "nemo-yaml"
 ARGUMENTS_LAYER = "nemo-arguments"
@@ -62,18 +70,17 @@ def recognise(program: Sequence[Word]) -> bool:
 
 
 def read_arguments(program: Sequence[Word]) -> Reading:
-    """The config that the command line names, else the program, whose decorator names one. What the overrides say
+    """The program, whose config its command line or its decorator names. What the overrides say
     counts with the file: `read_config`. A recipe of Megatron-Bridge is code that is not read.
     """
     place = stretch(program, literal_place(program[0]))
     recipe = option(program[1:], _RECIPE)
     if recipe is not None:
         return without_config(program, f"the recipe {recipe.shown} is not read")._replace(place=place)
-    named = config_file(program, "nemo") or NamedFile("nemo", program[0])
     return Reading(
         ARGUMENTS_LAYER,
         place,
-        files=(named,),
+        files=(NamedFile("nemo", program[0]),),
         framework="nemo" if _is_megatron(keys_of(None, overrides(program[1:]))) else "",
     )
 
@@ -81,6 +88,17 @@ def read_arguments(program: Sequence[Word]) -> Reading:
 def without_config(program: Sequence[Word], why: str) -> Reading:
     """What the command line says whose config could not be read."""
     return hiding(read_config(None, program), NAMES, why)
+
+
+def read_composed(document: Document | None, program: Sequence[Word], missing: Sequence[str]) -> Reading:
+    """What hydra's config claims with the overrides of the command line; what a config that was not found may hold is
+    not known.
+    """
+    if document is None:
+        why = f"the config {missing[0]} was not found" if missing else f"the config of {program[0].shown} was not found"
+        return without_config(program, why)
+    reading = read_config(document, program)
+    return hiding(reading, NAMES, f"{missing[0]} was not found") if missing else reading
 
 
 def looks_like_config(document: Document) -> bool:

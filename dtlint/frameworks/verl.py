@@ -6,15 +6,18 @@ verl 0.7 (b178a3c) verl/trainer/config, verl/utils/config.py and verl/trainer/pp
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
 
-from dtlint.frameworks import Reading
+from dtlint.frameworks import NamedFile, Reading
 from dtlint.frameworks.answers import longest, ray_launch
 from dtlint.frameworks.arguments import stretch
-from dtlint.frameworks.dotted_keys import Keys
+from dtlint.frameworks.dotted_keys import Keys, without_part
+from dtlint.frameworks.hydra import overrides
+from dtlint.frameworks.hydra_defaults import items
 from dtlint.frameworks.keys import hidden, keys_of, model_named
 from dtlint.frameworks.omegaconf import resolved
 from dtlint.frameworks.verl_workers import ACTOR, CRITIC, Worker, claims_of_worker, framework_of, spell_for
-from dtlint.languages.json_tree import Document
+from dtlint.languages.json_tree import Document, Node
 from dtlint.languages.traced import Word
 from dtlint.source import Span
 from dtlint.value import Plain
@@ -22,7 +25,6 @@ from dtlint.value import Plain
 LAYER = "verl"
 CRITICS_LAYER = "verl-critic"
 
-_CONFIG_FLAGS = ("--config-name", "--config-path", "--config-dir")
 _SHIPPED = ("ppo_trainer", "ppo_megatron_trainer")
 
 
@@ -39,13 +41,28 @@ def recognise_program(program: Sequence[Word]) -> bool:
 
 
 def read_program(program: Sequence[Word]) -> Reading:
-    """What the arguments claim; verl's own config stands behind them, or the one that --config-name names."""
-    named = next((word.shown for word in program[1:] if word.shown.startswith(_CONFIG_FLAGS)), "")
-    unread = "" if not named or any(name in named for name in _SHIPPED) else f"{named} holds further settings"
-    reading = read_config((), program[1:])
-    place, why = stretch(program[1:], program[0].place), reading.open or unread
-    roles = {role: each._replace(place=place, open=why) for role, each in reading.roles.items()}
-    return reading._replace(place=place, open=why, roles=roles)
+    """The program, whose config its command line or its decorator names."""
+    return Reading("program", program[0].place, files=(NamedFile("verl", program[0]),), frontend="verl")
+
+
+def read_composed(document: Document | None, program: Sequence[Word], missing: Sequence[str]) -> Reading:
+    """What hydra's config claims with the overrides of the command line; verl's own config stands behind it."""
+    reading = read_config(() if document is None else (document,), program[1:])
+    place, why = stretch(program[1:], program[0].place), reading.open
+    lost = next((name for name in missing if not is_shipped(name)), "")
+    found = {role: _launched(each, place, why, lost) for role, each in reading.roles.items()}
+    return _launched(reading, place, why, lost)._replace(roles=found)
+
+
+def is_shipped(name: str) -> bool:
+    """Whether a config is one that verl brings, which says what is the default."""
+    return PurePosixPath(name).name.removesuffix(".yaml") in _SHIPPED
+
+
+def _launched(reading: Reading, place: Span | None, why: str, lost: str) -> Reading:
+    """A reading of a command line, to which further overrides are added."""
+    found = reading._replace(place=place, open=why)
+    return without_part(found, lost) if lost else found
 
 
 def read_config(documents: Sequence[Document], words: Sequence[Word] = ()) -> Reading:
@@ -54,9 +71,9 @@ def read_config(documents: Sequence[Document], words: Sequence[Word] = ()) -> Re
     Samples of one optimizer step are ppo_mini_batch_size prompts with rollout.n answers each.
     """
     roots = [document.root for document in documents]
-    keys = resolved(keys_of(roots, words))
+    keys = resolved(keys_of(roots, words, given=overrides))
     place = next((document.root.span for document in documents if document.root is not None), None)
-    framework = framework_of(keys, ACTOR) or ("megatron" if _names_megatron(words) else "fsdp")
+    framework = framework_of(keys, ACTOR) or ("megatron" if _names_megatron(roots, words) else "fsdp")
     actor, unread = _reading(keys, ACTOR, framework, place), hidden(roots, words)
     critic = {role: each._replace(open=unread) for role, each in _critic(keys, framework, place).items()}
     return actor._replace(roles=critic, open=unread)
@@ -85,5 +102,7 @@ def _critic(keys: Keys, framework: str, place: Span | None) -> Mapping[str, Read
     return {"critic": _reading(keys, CRITIC, framework_of(keys, CRITIC) or framework, place)}
 
 
-def _names_megatron(words: Sequence[Word]) -> bool:
-    return any("megatron" in word.shown for word in words if "config-name" in word.shown)
+def _names_megatron(roots: Sequence[Node | None], words: Sequence[Word]) -> bool:
+    """Whether the config that verl ships for Megatron is named, by the command line or a defaults list."""
+    named = any("megatron" in word.shown for word in words if "config-name" in word.shown)
+    return named or any(_SHIPPED[1] in item.options for root in roots for item in items(root))

@@ -7,21 +7,25 @@ and sft_trainer_engine.yaml.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
 
-from dtlint.frameworks import Claim, Reading
+from dtlint.frameworks import Claim, NamedFile, Reading
 from dtlint.frameworks.arguments import stretch
 from dtlint.frameworks.deepspeed_values import format_name, number, whole_number
-from dtlint.frameworks.dotted_keys import Keys
+from dtlint.frameworks.dotted_keys import Keys, without_part
+from dtlint.frameworks.hydra import overrides
 from dtlint.frameworks.keys import Meaning, claims_of, hidden, keys_of, model_named, spelled
 from dtlint.frameworks.omegaconf import resolved
 from dtlint.frameworks.verl_workers import ENGINE, layout_claims, packed_samples
-from dtlint.languages.json_tree import setting
+from dtlint.languages.json_tree import Document, setting
 from dtlint.languages.traced import Word
 from dtlint.value import Plain, Unknown, Value, default
 
 LAYER = "verl-sft"
 
 _OLD, _NEW = "fsdp_sft_trainer", "sft_trainer"
+_SHIPPED = ("sft_trainer", "sft_trainer_engine")
+"""The configs that verl brings."""
 
 _TABLE = {
     "data.train_batch_size": Meaning("batch.global"),
@@ -48,15 +52,24 @@ def recognise_program(program: Sequence[Word]) -> bool:
 
 
 def read_program(program: Sequence[Word]) -> Reading:
-    """What the arguments claim, over verl's own config."""
-    keys = resolved(keys_of((), program[1:]))
+    """The program, whose config its command line or its decorator names."""
+    return Reading("program", program[0].place, files=(NamedFile("verl_sft", program[0]),), frontend="verl")
+
+
+def read_composed(document: Document | None, program: Sequence[Word], missing: Sequence[str]) -> Reading:
+    """What hydra's config claims with the overrides of the command line; verl's own config stands behind it."""
+    roots = [] if document is None else [document.root]
+    keys = resolved(keys_of(roots, program[1:], given=overrides))
     old = _name(program) == _OLD
     framework = "fsdp" if old or keys.known("engine") != "megatron" else "megatron"
     named, files = model_named(keys, "model.partial_pretrain" if old else "model.path")
     own = (*claims_of(keys, _TABLE), *_absent(keys), *_offload(keys)) if old else _newer(keys, framework)
     place = stretch(program[1:], program[0].place)
     claims = (*own, *_length(keys), *named)
-    return Reading(LAYER, place, claims, files, framework=framework, frontend="verl", open=hidden((), program[1:]))
+    why = hidden(roots, program[1:])
+    reading = Reading(LAYER, place, claims, files, framework=framework, frontend="verl", open=why)
+    lost = next((name for name in missing if PurePosixPath(name).name.removesuffix(".yaml") not in _SHIPPED), "")
+    return without_part(reading, lost) if lost else reading
 
 
 def spell(setting_name: str, value: Plain, framework: str = "") -> str | None:

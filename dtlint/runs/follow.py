@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from dtlint.frameworks import NamedFile, Reading
+from dtlint.frameworks.dotted_keys import without_part
 from dtlint.languages.traced import Word, World, literal_word, path_from_folder
 from dtlint.record import NamedTuple
 from dtlint.runs.beside import accelerate_launch
@@ -17,7 +18,7 @@ from dtlint.runs.configs import (
     read_model_config,
     without_config,
 )
-from dtlint.runs.front_ends import MARKS, reader, reader_of
+from dtlint.runs.front_ends import HYDRA, MARKS, reader, reader_of
 from dtlint.runs.inline import inline_config
 from dtlint.runs.launches import Found
 from dtlint.runs.model import FileProblem, file_problem
@@ -25,7 +26,6 @@ from dtlint.runs.paths import Located, locate
 from dtlint.runs.tree import Tree
 from dtlint.runs.versions import image_reading
 from dtlint.source import Source, Unreadable
-from dtlint.value import Setting, Value
 
 NOTHING: Mapping[str, Source] = {}
 WEIGHTS = frozenset((".bin", ".safetensors", ".pt", ".pth", ".gguf"))
@@ -102,6 +102,8 @@ class Follower:
 
     def _program_config(self, named: NamedFile, candidate: Candidate) -> list[tuple[Source, Reading]]:
         """The config that a program itself reads."""
+        if named.role in HYDRA:
+            return self._hydra_config(named, candidate)
         if named.role in MARKS:
             return self._front_end_files(named, candidate)
         if named.role == "arguments":
@@ -143,23 +145,29 @@ class Follower:
     def _overridden_file(self, named: NamedFile, candidate: Candidate) -> list[tuple[Source, Reading]]:
         """The config of a program whose command line overrides what it says."""
         source, program = self._resolve(named, candidate), candidate.found.program
-        if source is not None and source.path.endswith(".py"):
-            source, named = self._named_in(source, named, candidate)
         if source is None:
             return [(candidate.script, without_config(named, program))]
         config = read_config(source, named.role, program)
         self.problems.extend(config.problems)
         return [(source, config.reading)]
 
-    def _named_in(self, source: Source, named: NamedFile, candidate: Candidate) -> tuple[Source | None, NamedFile]:
-        """The config that a program's decorator names, for a command line that names none."""
-        from dtlint.frameworks.hydra import config_of_program
+    def _hydra_config(self, named: NamedFile, candidate: Candidate) -> list[tuple[Source, Reading]]:
+        """The config that hydra composes for a program, with the files that it is composed of."""
+        from dtlint.runs.compositions import hydra_reader, of_program
 
-        path = config_of_program(source.text, named.path.text or source.path)
-        if path is None:
-            return None, named
-        inner = named._replace(path=literal_word(path, named.path.place))
-        return self._resolve(inner, candidate), inner
+        program, env = candidate.found.program, candidate.found.launch.env
+        file, found = of_program(named, program, env, self.tree, lambda file: self._resolve(file, candidate))
+        own = hydra_reader(named.role)
+        sources = (candidate.script,) if found is None else found.sources
+        if found is None:
+            reading = own.read_composed(None, program, () if file is None else (file.path.shown,))
+        else:
+            reading = own.read_composed(found.document, (program[0], *found.words), found.missing)
+            self.named.update(source.path for source in sources)
+            self.problems.extend(problem for source in sources for problem in problems_of(source, named.role))
+        nested = [part for each in reading.files for part in self.named_file(each, candidate)]
+        parts = [(source, Reading("program")) for source in sources[1:]]
+        return [(sources[0], reading), *parts, *nested]
 
     def _front_end_files(self, named: NamedFile, candidate: Candidate) -> list[tuple[Source, Reading]]:
         """The files of a front end that make one config, read together where the first of them is named."""
@@ -171,7 +179,7 @@ class Follower:
         missing = next((file.path.shown for file, source in found if source is None), "")
         reading = reader(named.role).read_config([document_of(each) for each in sources], candidate.found.program[1:])
         if missing:
-            reading = _without_part(reading, missing)
+            reading = without_part(reading, missing)
         for source in sources:
             self.problems.extend(problems_of(source, named.role))
         nested = [part for file in reading.files for part in self.named_file(file, candidate)]
@@ -249,16 +257,6 @@ class Follower:
         folder = source.file.parent if source.file is not None else self.tree.current
         named = dict.fromkeys(file for _, reading in found for file in reading.files if file.role == "model")
         return [*found, *(part for file in named for part in self.model_file(file, folder))]
-
-
-def _without_part(reading: Reading, missing: str) -> Reading:
-    """A config of which a file is missing: what is told stands, what is not written may be written there."""
-    told = tuple(claim for claim in reading.claims if not _is_default(claim.value))
-    return reading._replace(claims=told, unread=f"{missing} was not found")
-
-
-def _is_default(value: Setting) -> bool:
-    return isinstance(value, Value) and value.origin.kind == "default"
 
 
 def _overridden(reading: Reading, source: Source, candidate: Candidate) -> Reading:

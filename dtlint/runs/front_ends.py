@@ -61,6 +61,9 @@ MARKS: Mapping[str, Marks] = {
 }
 """By module, which is also the role of the files that its programs name."""
 
+HYDRA = frozenset(("verl", "verl_sft", "nemo"))
+"""Front ends whose config hydra composes, by the role of the file."""
+
 
 def is_marked(text: str, name: str) -> bool:
     """Whether a text may be one of a front end's files."""

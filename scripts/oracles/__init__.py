@@ -44,7 +44,8 @@ class Oracle(Protocol):
     """A module of this package: questions and how to ask them.
 
     `PACKAGES` are the distributions whose versions are kept with the answers. A framework that is a repository has
-    `CHECKOUTS` too: its name and the variable that says where it lies; its commit is kept. `EXPLAINED` maps the name
+    `CHECKOUTS` too: its name and the variable that says where it lies; its commit is kept. One whose answers are held
+    against something else than a plan has an `ANSWERS` folder of its own. `EXPLAINED` maps the name
     of a question to why dtlint rightly says something else than the framework.
     """
 
@@ -59,12 +60,17 @@ class Oracle(Protocol):
 
 
 def keep(
-    name: str, versions: Mapping[str, str], rows: list[tuple[Question, Answer]], explained: Mapping[str, str]
+    name: str,
+    versions: Mapping[str, str],
+    rows: list[tuple[Question, Answer]],
+    explained: Mapping[str, str],
+    folder: Path = ANSWERS,
 ) -> Path:
     """Write what was asked and answered, a line each, so that a change of answers is a readable diff."""
     head = json.dumps({"versions": dict(sorted(versions.items()))})
     lines = [head, *(json.dumps(_row(question, answer, explained)) for question, answer in rows)]
-    path = ANSWERS / f"{name}.jsonl"
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{name}.jsonl"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
 

@@ -1,0 +1,126 @@
+"""Configs that hydra composes out of files of the tree: where they lie, and what a launch makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol, cast
+
+from dtlint.frameworks import NamedFile, Reading
+from dtlint.frameworks.hydra import NOTHING, config_file, config_name, declared_in, script_path
+from dtlint.frameworks.hydra_composition import Composed, compose, search_path
+from dtlint.frameworks.omegaconf import with_variables
+from dtlint.languages.json_tree import Document
+from dtlint.languages.traced import Word
+from dtlint.languages.yaml import read_yaml
+from dtlint.record import NamedTuple
+from dtlint.runs.tree import Tree
+from dtlint.source import Source, Span, Unreadable
+
+
+class HydraReader(Protocol):
+    """What a module under dtlint.frameworks offers whose config hydra composes."""
+
+    def read_composed(self, document: Document | None, program: Sequence[Word], missing: Sequence[str]) -> Reading:
+        """What a composed config claims with the overrides of a command line (`program`, its script first); None where
+        none was found. `missing` are the configs that should have been part of it.
+        """
+
+
+def hydra_reader(role: str) -> HydraReader:
+    """The reader of a front end whose config hydra composes."""
+    return cast("HydraReader", import_module(f"dtlint.frameworks.{role}"))
+
+
+class Folders(NamedTuple):
+    """The folders of a search path, the first one first."""
+
+    tree: Tree
+    folders: tuple[Path, ...]
+
+    def config(self, path: str) -> Document | None:
+        """The config at a path without its ending; nothing outside of the root is read."""
+        for folder in self.folders:
+            file = Path(folder, f"{path.removesuffix('.yaml')}.yaml")
+            if self.tree.inside(file) and file.is_file():
+                return self._read(file)
+        return None
+
+    def is_group(self, path: str) -> bool:
+        """Whether one of the folders has a folder of this name."""
+        return any(self.tree.inside(Path(folder, path)) and Path(folder, path).is_dir() for folder in self.folders)
+
+    def _read(self, file: Path) -> Document | None:
+        try:
+            source = self.tree.source(file)
+        except Unreadable:
+            return None
+        known = self.tree.documents.get(file)
+        if known is None or known.source is not source:
+            known = self.tree.documents[file] = read_yaml(source, "omegaconf")
+        return known
+
+
+def of_program(
+    named: NamedFile,
+    program: Sequence[Word],
+    variables: Mapping[str, Word],
+    tree: Tree,
+    resolve: Callable[[NamedFile], Source | None],
+) -> tuple[NamedFile | None, Composed | None]:
+    """The config that a program's command line or decorator names, if one does, and what it comes to where it is found.
+
+    `resolve` finds a file that the launch names, `variables` are what the launch sets.
+    """
+    script = resolve(NamedFile("script", script_path(program[0])))
+    declared = declared_in(script.text) if script is not None and script.path.endswith(".py") else NOTHING
+    file = config_file(program, named.role, declared)
+    source = resolve(file) if file is not None else None
+    if file is None or source is None:
+        return file, None
+    return file, composed(source, config_name(program, declared), program[1:], variables, tree, file.path.place)
+
+
+def composed(
+    source: Source, name: str, words: Sequence[Word], variables: Mapping[str, Word], tree: Tree, place: Span
+) -> Composed | None:
+    """What a config of the tree comes to under a command line; `name` is what it is called by there, folders of the
+    search path's included. None for a config that is no file.
+    """
+    if source.file is None:
+        return None
+    folder = source.file.parents[min(name.count("/"), len(source.file.parents) - 1)]
+    path = source.file.relative_to(folder).with_suffix("").as_posix()
+    own = Folders(tree, (folder,)).config(path)
+    if own is None:
+        return None
+    further = (_folder(text, folder, tree) for text in search_path(own, words))
+    named = tuple(each for each in further if each is not None)
+    found = compose(path, words, Folders(tree, (folder, *named)), place)
+    if found is None or found.document.root is None:
+        return found
+    root = with_variables(found.document.root, variables)
+    return found._replace(document=found.document._replace(root=root))
+
+
+def _folder(text: str, near: Path, tree: Tree) -> Path | None:
+    """A folder of hydra's search path: from the folder in which the program starts, which is the current one or one
+    above the config; of a path that leads elsewhere the end, as long as it names two folders.
+    """
+    scheme, sign, path = text.rpartition("://")
+    parts = [part for part in (path.replace(".", "/") if scheme == "pkg" else path).split("/") if part]
+    absolute = bool(sign) and scheme == "file" and path.startswith("/")
+    bases = [tree.current, *(folder for folder in (near, *near.parents) if folder.is_relative_to(tree.root))]
+    for end in _ends(parts, absolute):
+        for base in bases:
+            folder = Path(base, *end)
+            if tree.inside(folder) and folder.is_dir():
+                return folder
+    return None
+
+
+def _ends(parts: Sequence[str], absolute: bool) -> Iterator[Sequence[str]]:
+    yield parts
+    for start in range(1, len(parts) - 1) if absolute else ():
+        yield parts[start:]
