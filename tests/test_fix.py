@@ -74,6 +74,26 @@ args = TrainingArguments(
 )
 Trainer(args=args).train()
 """
+COMPOSER = """\
+model:
+    name: mpt_causal_lm
+    d_model: 2048
+device_train_microbatch_size:
+global_train_batch_size: 256
+fsdp_config:
+    sharding_strategy: FULL_SHARD  # all of it
+"""
+NEOX = """\
+{
+   "num_layers": 24,
+   "model_parallel_size": 2,
+   "train_micro_batch_size_per_gpu": 4,
+}
+"""
+VERL = """\
+python3 -m verl.trainer.main_ppo actor_rollout_ref.actor.ppo_mini_batch_size=64 \\
+    actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4 trainer.nnodes=2 trainer.n_gpus_per_node=8
+"""
 START = "torchrun --nproc_per_node 8 train.py\n"
 DDP = """\
 import torch
@@ -295,6 +315,47 @@ class TestWriting:
                 "  micro_batch_size: 2\n",
                 "  micro_batch_size: 2\n  batch_accumulation_per_replica: 4\n",
                 id="new YAML key at the end",
+            ),
+            pytest.param(
+                {"mpt.yaml": COMPOSER},
+                "checkpointing.activations",
+                "full",
+                "    sharding_strategy: FULL_SHARD  # all of it\n",
+                "    sharding_strategy: FULL_SHARD  # all of it\n    activation_checkpointing: true\n",
+                id="new YAML key of a section, set in as the file has it",
+            ),
+            pytest.param(
+                {"mpt.yaml": COMPOSER},
+                "optimizer.clip",
+                1,
+                "    sharding_strategy: FULL_SHARD  # all of it\n",
+                "    sharding_strategy: FULL_SHARD  # all of it\n"
+                "algorithms:\n    gradient_clipping:\n        clipping_threshold: 1\n",
+                id="new YAML key with its sections",
+            ),
+            pytest.param(
+                {"mpt.yaml": COMPOSER},
+                "batch.micro",
+                4,
+                "device_train_microbatch_size:\n",
+                "device_train_microbatch_size: 4\n",
+                id="YAML key with nothing",
+            ),
+            pytest.param(
+                {"20B.yml": NEOX},
+                "parallel.pipeline",
+                2,
+                '   "train_micro_batch_size_per_gpu": 4,\n',
+                '   "train_micro_batch_size_per_gpu": 4,\n   "pipe_parallel_size": 2,\n',
+                id="new key in braces",
+            ),
+            pytest.param(
+                {"run.sh": VERL},
+                "precision.compute",
+                "bf16",
+                "trainer.n_gpus_per_node=8\n",
+                "trainer.n_gpus_per_node=8 ++actor_rollout_ref.actor.fsdp_config.dtype=bf16\n",
+                id="new override of hydra",
             ),
             pytest.param(
                 {"run.sh": START, "train.py": DDP},

@@ -97,7 +97,7 @@ def read_composed(document: Document | None, program: Sequence[Word], missing: S
     if document is None:
         why = f"the config {missing[0]} was not found" if missing else f"the config of {program[0].shown} was not found"
         return without_config(program, why)
-    reading = read_config(document, program)
+    reading = read_config(document, program)._replace(place=stretch(program[1:], literal_place(program[0])))
     return hiding(reading, NAMES, f"{missing[0]} was not found") if missing else reading
 
 

@@ -14,7 +14,7 @@ from dtlint.frameworks.arguments import stretch
 from dtlint.frameworks.deepspeed_values import format_name, number, whole_number
 from dtlint.frameworks.dotted_keys import Keys, without_part
 from dtlint.frameworks.hydra import overrides
-from dtlint.frameworks.keys import Meaning, claims_of, hidden, keys_of, model_named, spelled
+from dtlint.frameworks.keys import ON, Meaning, claims_of, hidden, keys_of, model_named, spelled
 from dtlint.frameworks.omegaconf import resolved
 from dtlint.frameworks.verl_workers import ENGINE, layout_claims, packed_samples
 from dtlint.languages.json_tree import Document, setting
@@ -37,7 +37,7 @@ _TABLE = {
     ),
     "model.lora_rank": Meaning("model.lora_rank"),
     "model.fsdp_config.model_dtype": Meaning("precision.master", format_name),
-    "model.use_liger": Meaning("model.fused_loss", words={"true": True}),
+    "model.use_liger": Meaning("model.fused_loss", words=ON),
 }
 _UNWRITTEN: dict[str, tuple[str, Plain]] = {
     "data.train_batch_size": ("batch.global", 256),

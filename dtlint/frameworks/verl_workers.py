@@ -74,16 +74,17 @@ def spell_for(worker: Worker, setting_name: str, value: Plain) -> str | None:
 
 
 def _always(worker: Worker) -> Table:
-    recomputed: dict[str, Plain] = {"true": "full", "false": "none"}
     return {
-        f"{worker.model}.enable_gradient_checkpointing": Meaning("checkpointing.activations", words=recomputed),
         f"{worker.model}.lora_rank": Meaning("model.lora_rank"),
         f"{worker.own}.grad_clip": Meaning("optimizer.clip", number),
     }
 
 
 def _fsdp(worker: Worker) -> Table:
+    """Megatron's workers do not look at the model's switch for recomputation."""
+    recomputed: dict[str, Plain] = {"true": "full", "false": "none"}
     return {
+        f"{worker.model}.enable_gradient_checkpointing": Meaning("checkpointing.activations", words=recomputed),
         f"{worker.own}.ulysses_sequence_parallel_size": Meaning("parallel.ulysses"),
         f"{worker.fsdp}.reshard_after_forward": Meaning("sharding.reshard_after_forward", words=ON),
         f"{worker.fsdp}.model_dtype": Meaning("precision.master", format_name),

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Mapping
 
 from dtlint.frameworks import Claim, Reading
+from dtlint.runs.configs import YAML_SUFFIXES
+from dtlint.runs.entries import stands, yaml_entry
 from dtlint.source import Edit, Span
 from dtlint.value import Choice
 
@@ -19,6 +21,7 @@ Writer = Callable[[Reading, str], "Edit | None"]
 _ARGUMENTS = re.compile(r"--?[\w-]+(?:[ =][\w.+,:/-]+)?(?: --?[\w-]+(?:[ =][\w.+,:/-]+)?)*")
 _ENTRY = re.compile(r"(\w+): [\w.+-]+")
 _SECTION_ENTRY = re.compile(r"(?P<section>\w+(?:\.\w+)*)\.(?P<entry>\w+(?:: | = )(?:[\w.+-]+|\"[\w.+-]+\"))")
+_KEYED = re.compile(r"[+]{0,2}\"?(?P<path>\w+(?:[.-]\w+)*)\"?(?:: |=)(?P<text>[\w.+-]+|\"[\w.+-]+\"|'[\w.+-]+')")
 _KEYWORD = re.compile(r"\w+=(?:True|False|None|[\d.]+|'[\w.-]*')")
 
 
@@ -37,7 +40,8 @@ def replaced(reading: Reading, setting: str, spelled: str) -> Edit | None:
     """The edit that puts another word in the place of a config's literal, where the word is not the setting's value
     (`mode = "full"`, `dtype: bfloat16`); `spelled` is the whole entry.
     """
-    found = _SECTION_ENTRY.fullmatch(spelled) if WRITERS.get(reading.layer) is _section_entry else None
+    kept = (_section_entry, _keyed_entry)
+    found = _SECTION_ENTRY.fullmatch(spelled) if WRITERS.get(reading.layer) in kept else None
     if found is None:
         return None
     key, _, word = re.split(r"(: | = )", found["entry"])
@@ -102,6 +106,23 @@ def _section_entry(reading: Reading, spelled: str) -> Edit | None:
     return _line_below(max(spans, key=lambda span: span.start), found["entry"]) if spans else None
 
 
+def _keyed_entry(reading: Reading, spelled: str) -> Edit | None:
+    """A key in the mapping of a YAML file that it belongs to, beside keys of its kind where there are some, or the
+    override of a command line that says it.
+    """
+    found = _KEYED.fullmatch(spelled)
+    place = reading.place.original() if reading.place is not None else None
+    if found is None or place is None:
+        return None
+    if place.source.path.lower().endswith(YAML_SUFFIXES):
+        path = found["path"].split(".")
+        if stands(place.source, path):
+            return yaml_entry(place.source, path, found["text"])
+        beside = _section_entry(reading, spelled) if len(path) > 1 else _entry(reading, spelled)
+        return beside or yaml_entry(place.source, path, found["text"])
+    return Edit(place.source.span(place.end, place.end), f" ++{found['path']}={found['text']}") if place.text else None
+
+
 def _is_line(span: Span, reading: Reading) -> bool:
     """Whether a `key: value` line of the reading's own file ends with the span."""
     here = span.original()
@@ -153,9 +174,16 @@ WRITERS: Mapping[str, Writer] = {
     "accelerate-yaml": _entry,
     "transformers-file": _entry,
     "torchtitan-toml": _section_entry,
-    "nemo-yaml": _section_entry,
-    "nanotron-yaml": _section_entry,
-    "lightning-cli": _section_entry,
+    "lightning-cli": _keyed_entry,
+    "nemo-yaml": _keyed_entry,
+    "nanotron-yaml": _keyed_entry,
+    "verl": _keyed_entry,
+    "verl-critic": _keyed_entry,
+    "verl-sft": _keyed_entry,
+    "easyr1": _keyed_entry,
+    "gpt-neox": _keyed_entry,
+    "axolotl": _keyed_entry,
+    "composer": _keyed_entry,
     "fsdp-python": _keyword,
     "ddp-python": _keyword,
     "lightning-python": _keyword,
