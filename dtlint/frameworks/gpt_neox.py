@@ -14,7 +14,7 @@ from dtlint.frameworks.interpreter import program_name
 from dtlint.frameworks.keys import ON, Meaning, claims_of, hidden, keys_of, spelled, word_of
 from dtlint.languages.json_tree import Document, Entry, Node, setting
 from dtlint.languages.traced import Word, literal_word, setting_of
-from dtlint.value import Origin, Plain, Unknown, Value, assumed
+from dtlint.value import Origin, Plain, Unknown, Value, assumed, default
 
 LAYER = "gpt-neox"
 ROLE = "gpt_neox"
@@ -68,6 +68,8 @@ _DEEPSPEED = frozenset(
     )
 )  # fmt: skip
 """Keys that go on to DeepSpeed as they are."""
+_STEPS = "gradient_accumulation_steps"
+_BATCHES = ("train_batch_size", "train_micro_batch_size_per_gpu")
 _SPELLED = {
     **_TABLE,
     **_DEGREES,
@@ -125,6 +127,7 @@ def read_config(documents: Sequence[Document], words: Sequence[Word] = ()) -> Re
         *_precision(keys),
         *_model(keys),
         *_attention(keys),
+        *_steps(keys),
     )
     return Reading(LAYER, place, claims, tuple(_hostfile(keys)), framework="gpt-neox", open=hidden(roots))
 
@@ -186,6 +189,14 @@ def _degrees(keys: Keys) -> Iterator[Claim]:
         yield Claim(meaning.setting, setting(node, 1) if count == 0 else value, path)
         if path == "pipe_parallel_size" and isinstance(count, int):
             yield Claim("parallel.pipeline_engine", setting(node, count >= 1), path)
+
+
+def _steps(keys: Keys) -> Iterator[Claim]:
+    """One micro-batch to a step where none are told: what else is written has to make that up (NeoXArgs has 1 for
+    gradient_accumulation_steps before it derives a batch).
+    """
+    if any(keys.node(name) is not None for name in _BATCHES) and keys.node(_STEPS) is None:
+        yield Claim("batch.accumulation", default(1, "GPT-NeoX"), _STEPS)
 
 
 def _is_left_open(claim: Claim) -> bool:
