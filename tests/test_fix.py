@@ -358,6 +358,14 @@ class TestWriting:
                 id="new override of hydra",
             ),
             pytest.param(
+                {"run.sh": "python train.py --config-name=gpt trainer.devices=8\n", "gpt.yaml": NEMO},
+                "parallel.sequence",
+                True,
+                "trainer.devices=8\n",
+                "trainer.devices=8 ++model.sequence_parallel=true\n",
+                id="new override of hydra over a file",
+            ),
+            pytest.param(
                 {"run.sh": START, "train.py": DDP},
                 "communication.find_unused",
                 False,

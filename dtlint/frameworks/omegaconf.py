@@ -83,6 +83,8 @@ def _resolved(name: str, node: Node, look: _Look, depth: int) -> Node:
         return _untold(node, f"{MISSING} has to be given on the command line", f"{name}=...")
     if node.kind == "string" and node.told is None and node.span.text == node.value:
         return _number(node)
+    if node.kind == "array":
+        return node._replace(items=tuple(_inside(f"{name}.{at}", item, look) for at, item in enumerate(node.items)))
     if node.kind != "bare" or "${" not in str(node.value):
         return node
     if depth > _MOST_STEPS or next(look.left, None) is None:
@@ -92,6 +94,14 @@ def _resolved(name: str, node: Node, look: _Look, depth: int) -> Node:
     if len(parts) == 1:
         return _interpolated(name, parts[0][2:-1], node, look, depth)
     return _text(name, parts, node, look, depth)
+
+
+def _inside(name: str, node: Node, look: _Look) -> Node:
+    """An item of a list with what its references lead to; the keys of its mappings have no path of their own."""
+    if node.kind != "object":
+        return _resolved(name, node, look, 0)
+    entries = (each._replace(node=_inside(f"{name}.{each.key}", each.node, look)) for each in node.entries)
+    return node._replace(entries=tuple(entries))
 
 
 def _text(name: str, parts: list[str], node: Node, look: _Look, depth: int) -> Node:

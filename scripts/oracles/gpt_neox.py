@@ -67,11 +67,10 @@ def _arguments() -> Any:
     sys.path.insert(0, os.environ["GPT_NEOX"])
     import packaging.version
 
-    for name, content in {
-        "megatron.tokenizer": {"build_tokenizer": lambda arguments: None},
-        "pkg_resources": {"packaging": packaging},
-    }.items():
-        sys.modules.setdefault(name, types.ModuleType(name)).__dict__.update(content)
+    tokenizers, resources = types.ModuleType("megatron.tokenizer"), types.ModuleType("pkg_resources")
+    vars(tokenizers)["build_tokenizer"] = lambda arguments: None
+    vars(resources)["packaging"] = packaging
+    sys.modules |= {each.__name__: each for each in (tokenizers, resources)}
     from megatron.neox_arguments import NeoXArgs
 
     return NeoXArgs
