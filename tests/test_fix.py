@@ -358,11 +358,11 @@ class TestWriting:
                 id="new override of hydra",
             ),
             pytest.param(
-                {"run.sh": "python train.py --config-name=gpt trainer.devices=8\n", "gpt.yaml": NEMO},
+                {"run.sh": "python train.py --config-name=gpt exp_manager.name=x\n", "gpt.yaml": NEMO},
                 "parallel.sequence",
                 True,
-                "trainer.devices=8\n",
-                "trainer.devices=8 ++model.sequence_parallel=true\n",
+                "exp_manager.name=x\n",
+                "exp_manager.name=x ++model.sequence_parallel=true\n",
                 id="new override of hydra over a file",
             ),
             pytest.param(
