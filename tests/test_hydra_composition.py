@@ -112,6 +112,11 @@ class TestDefaultsLists:
         found = whole({"config": "defaults: [other]\n", "other": "defaults: [config]\na: 1\n"})
         assert leaves(found) == {"a": 1}
 
+    def test_configs_that_name_each_other_twice_end_soon(self) -> None:
+        twice = "defaults: [other, other, _self_]\n"
+        found = whole({"config": twice, "other": "defaults: [config, config, _self_]\nb: 2\n"})
+        assert leaves(found) == {"b": 2}
+
     def test_hydras_own_groups_tell_nothing(self) -> None:
         found = whole({"config": "defaults: [{override hydra/launcher: submitit}]\na: 1\n"})
         assert (leaves(found), found.missing) == ({"a": 1}, ())

@@ -21,8 +21,10 @@ _OWN = "hydra"
 _REFERENCE = re.compile(r"\$\{([^{}]*)\}")
 _HEADER = re.compile(r"#\s*@package\s+(\S+)\s*")
 _KEYWORDS = ("optional", "override")
-MOST_CONFIGS = 500
-"""Configs that one composition reads at most."""
+MOST_CONFIGS = 200
+"""Configs that one composition takes at most."""
+MOST_ITEMS = 200
+"""Items of one defaults list that are looked at."""
 DEEPEST = 30
 """Configs that name each other in a row at most; two that do so in turn would never end."""
 
@@ -91,7 +93,7 @@ def parts(path: str, shelf: Shelf, chosen: Chosen, place: Span) -> tuple[Part, .
 def items(root: Node | None) -> tuple[Default, ...]:
     """The defaults list of a config; what is no item of one is left out."""
     found = entry(root, "defaults")
-    listed = found.node.items if found is not None else ()
+    listed = found.node.items[:MOST_ITEMS] if found is not None else ()
     return tuple(item for node in listed for item in _items(node))
 
 
@@ -173,7 +175,7 @@ class _Expansion:
         itself = Part(path, parent.package, document, place)
         self.left -= 1
         if self.left < 0 or self.depth >= DEEPEST:
-            return [itself]
+            return []
         if not any(item.options == (ITSELF,) and not item.group for item in listed):
             listed = (*listed, Default("", (ITSELF,), place))
         listed = (*listed, *further)
