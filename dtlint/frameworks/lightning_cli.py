@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 from dtlint.frameworks import Claim, Member, NamedFile, Reading
 from dtlint.frameworks.arguments import stretch
 from dtlint.frameworks.deepspeed_values import whole_number
-from dtlint.frameworks.dotted_keys import Keys, keys_of, one, spelled, unread
-from dtlint.frameworks.hydra import overrides
+from dtlint.frameworks.dotted_keys import Keys, dotlist, keys_of, one, spelled, unread
 from dtlint.frameworks.keys import flag_words, hidden, model_named
 from dtlint.frameworks.lightning_faults import refused_arguments
 from dtlint.frameworks.lightning_strategies import files_of, strategy_of
@@ -141,7 +140,7 @@ def _joined(roots: Sequence[Node | None], words: Sequence[Word]) -> Keys:
         later = keys_of(inner if inner is not None else root).nodes
         nodes = {name: node for name, node in nodes.items() if not _is_replaced(name, later)}
         nodes.update(later)
-    given = overrides(flag_words(words))
+    given = {name: (sign, node) for name, (sign, node) in dotlist(flag_words(words)).items() if node is not None}
     for name in given:
         nodes = {each: node for each, node in nodes.items() if not each.startswith(f"{name}.")}
     return Keys({**nodes, **{name: node for name, (_, node) in given.items()}}, _spelled(given))
