@@ -1,4 +1,6 @@
-"""torchtitan's TOML config with the overrides of its command line (v0.1 and v0.2; main configures in Python)."""
+"""torchtitan's TOML config with the overrides of its command line (v0.1 and v0.2), and the same keys as main's configs
+in Python build them (`torchtitan_registry`).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from dtlint.frameworks.deepspeed_values import flag, format_name, known, number,
 from dtlint.frameworks.dotted_keys import Keys, Read, hiding, keys_of, node_of, one, unread, whole, worded
 from dtlint.frameworks.options import literal_place
 from dtlint.frameworks.torchtitan_keys import misspelt
-from dtlint.frameworks.torchtitan_spelling import NAMES, PART, spell_in
+from dtlint.frameworks.torchtitan_spelling import NAMES, PART, REGISTRY_ROLE, STEP_TOKENS, TOKENS, spell_in
 from dtlint.languages.json_tree import Document, Node, entry, setting
 from dtlint.languages.traced import Word
 from dtlint.value import Plain, Setting, Unknown, Value, default, written
@@ -47,6 +49,8 @@ _PARTS = ("experimental.pipeline_parallel_microbatches", "parallelism.pipeline_p
 """The keys of earlier releases for the number of a pipeline's micro-batches."""
 _OF_FORKS = "training.gradient_accumulation_steps"
 """The key of forks (flame) for the local batches of a step."""
+_CONTEXT = "training.max_context_length"
+_MICROBATCHES = "parallelism.num_pp_microbatches"
 _LOCAL = 8
 """The local batch where none is written (v0.2.2 config/job_config.py)."""
 _OLD_EIGHT_BIT = "float8.enable_float8_linear"
@@ -62,18 +66,24 @@ def recognise(program: Sequence[Word]) -> bool:
 
 
 def read_arguments(program: Sequence[Word]) -> Reading:
-    """The config that the command line names. What its overrides say counts with the file: `read_config`.
-
-    A config function of main's registry is a file that is not read.
+    """The config that the command line names: a file, or a module of config functions. What its overrides say counts
+    with it: `read_config`, `read_tree`.
     """
     named = {name: value for name, _, value in _options(program[1:])}
     place = stretch(program, literal_place(program[0]))
     path = named.get(_FILE)
     if path is not None:
         return Reading(ARGUMENTS_LAYER, place, files=(NamedFile("torchtitan", path),), framework="torchtitan")
-    chosen = next((named[name] for name in reversed(_REGISTRY) if name in named), None)
-    reading = read_config(None, program)._replace(place=place)
-    return reading if chosen is None else hiding(reading, NAMES, f"the config function {chosen.shown} is not read")
+    if any(name in named for name in _REGISTRY):
+        files = (NamedFile(REGISTRY_ROLE, named[_REGISTRY[0]]),) if _REGISTRY[0] in named else ()
+        told = () if files else without_config(program, "no module of configs is named").claims
+        return Reading(ARGUMENTS_LAYER, place, told, files, framework="torchtitan")
+    return read_config(None, program)._replace(place=place)
+
+
+def function_of(program: Sequence[Word]) -> Word | None:
+    """The config function that the command line names."""
+    return next((value for name, _, value in _options(program[1:]) if name == _REGISTRY[1]), None)
 
 
 def without_config(program: Sequence[Word], why: str) -> Reading:
@@ -89,13 +99,23 @@ def looks_like_config(document: Document) -> bool:
 
 def read_config(document: Document | None, program: Sequence[Word] = ()) -> Reading:
     """What a config claims with the overrides of the program's command line; `document` None: the overrides alone."""
-    given = {name: (flag_.shown.partition("=")[0], node_of(value)) for name, flag_, value in _options(program[1:])}
     root = document.root if document is not None else None
-    keys = keys_of(root, given)
+    keys = keys_of(root, _given(program))
     place = root.span if root is not None else literal_place(program[0]) if program else None
     unknown = tuple(misspelt(root)) if root is not None else ()
     collections = {"config.unknown": unknown} if unknown else {}
     return Reading(LAYER, place, tuple(_claims(keys)), framework="torchtitan", collections=collections)
+
+
+def read_tree(root: Node, program: Sequence[Word], hidden: str = "") -> Reading:
+    """The same of a config that code builds; `hidden` is why it may have other values too."""
+    reading = Reading(LAYER, root.span, tuple(_claims(keys_of(root, _given(program)))), framework="torchtitan")
+    return hiding(reading, NAMES, hidden) if hidden else reading
+
+
+def _given(program: Sequence[Word]) -> dict[str, tuple[str, Node]]:
+    """The keys that a command line sets."""
+    return {name: (flag_.shown.partition("=")[0], node_of(value)) for name, flag_, value in _options(program[1:])}
 
 
 # The command line (tyro): `--section.name=value`, `--section.name value`, `--section.name`, `--section.no-name`
@@ -196,6 +216,9 @@ def _batch(keys: Keys) -> Iterator[Claim]:
     """A global batch of -1 is the local batch times the data-parallel ranks. A pipeline computes parts of the local
     batch at once, one sample each where no other size is written.
     """
+    if keys.node(TOKENS, _CONTEXT) is not None:
+        yield from _batch_of_tokens(keys)
+        return
     for claim in one(keys, NAMES["batch.global"], "batch.global", whole_number):
         if known(claim.value) != -1:
             yield claim
@@ -207,6 +230,35 @@ def _batch(keys: Keys) -> Iterator[Claim]:
         yield from one(keys, (_OF_FORKS,), "batch.accumulation", whole_number)
     else:
         yield from _parts(keys)
+
+
+def _batch_of_tokens(keys: Keys) -> Iterator[Claim]:
+    """Main counts a batch in tokens (b5bcd76 torchtitan/trainer.py): of each rank and forward pass, and of a step, -1
+    for one local batch of each rank; a pipeline computes so many of the first at once as its key says.
+    """
+    length, tokens = (whole(_written_or(keys, name, default_)) for name, default_ in ((_CONTEXT, 2048), (TOKENS, 16384)))
+    yield Claim("batch.micro", _sequences(keys, TOKENS, tokens, length), keys.spelled.get(TOKENS, TOKENS))
+    step = keys.known(STEP_TOKENS)
+    if keys.node(STEP_TOKENS) is not None and step != -1:
+        total = step if isinstance(step, int) else None
+        yield Claim("batch.global", _sequences(keys, STEP_TOKENS, total, length), STEP_TOKENS)
+    if _degree(keys, "parallel.pipeline") not in (None, 1):
+        name = "batch.accumulation" if step in (None, -1) else "schedule.microbatches"
+        count = keys.node(_MICROBATCHES)
+        yield Claim(name, default(1, _TOOL) if count is None else whole_number(count), _MICROBATCHES)
+
+
+def _written_or(keys: Keys, name: str, unasked: int) -> Setting:
+    node = keys.node(name)
+    return default(unasked, _TOOL) if node is None else whole_number(node)
+
+
+def _sequences(keys: Keys, name: str, tokens: int | None, length: int | None) -> Setting:
+    """A number of tokens as so many sequences."""
+    node = keys.node(name) or keys.node(_CONTEXT)
+    if node is None or not tokens or not length or tokens % length:
+        return Unknown("the batch is counted in tokens", "--set batch.micro=N")
+    return setting(node, tokens // length)
 
 
 def _parts(keys: Keys) -> Iterator[Claim]:
@@ -287,6 +339,8 @@ def _eight_bit(converter: str, keys: Keys) -> str:
     if "float8" in converter and "grouped" not in converter:
         recipe = keys.known("quantize.linear.float8.recipe_name", "float8.recipe_name")
         return "fp8-rowwise" if str(recipe).startswith("rowwise") else "fp8"
+    if converter == "quantize.linear.nvfp4":
+        return "nvfp4"
     return "mxfp8" if converter in ("mx", "quantize.linear.mx") else ""
 
 

@@ -19,6 +19,7 @@ MODULES = {
     "sbatch": "slurm",
     "srun": "slurm",
     "torchtitan-toml": "torchtitan",
+    "torchtitan-python": "torchtitan_registry",
     "nemo-yaml": "nemo",
     "nanotron-yaml": "nanotron",
     "fsdp-python": "fsdp",

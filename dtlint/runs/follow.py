@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from dtlint.frameworks import NamedFile, Reading
+from dtlint.frameworks.torchtitan_spelling import REGISTRY_ROLE
 from dtlint.languages.traced import Word, World, literal_word, path_from_folder
 from dtlint.record import NamedTuple
 from dtlint.runs.beside import accelerate_launch
@@ -86,7 +87,7 @@ class Follower:
         if named.role == "fsdp":
             source = self._resolve(named, candidate)
             return [_hidden(named, candidate)] if source is None else [(source, _fsdp_config(source))]
-        if named.role in ("arguments", "config", "torchtitan", "nemo", *MARKS):
+        if named.role in ("arguments", "config", "torchtitan", "nemo", REGISTRY_ROLE, *MARKS):
             return self._program_config(named, candidate)
         if named.role == "model":
             return self.model_file(named, candidate.folder)
@@ -104,6 +105,8 @@ class Follower:
         """The config that a program itself reads."""
         if named.role in MARKS:
             return self._front_end_files(named, candidate)
+        if named.role == REGISTRY_ROLE:
+            return self._registry(named, candidate)
         if named.role == "arguments":
             return self._arguments_file(named, candidate)
         if named.role == "config":
@@ -150,6 +153,20 @@ class Follower:
         config = read_config(source, named.role, program)
         self.problems.extend(config.problems)
         return [(source, config.reading)]
+
+    def _registry(self, named: NamedFile, candidate: Candidate) -> list[tuple[Source, Reading]]:
+        """The config function of a module that a command line names, where the module lies in the tree."""
+        from dtlint.frameworks import torchtitan, torchtitan_registry
+        from dtlint.runs.programs import program_of
+
+        program, function = candidate.found.program, torchtitan.function_of(candidate.found.program)
+        module, name = named.path.text, function.text if function is not None else None
+        for path in torchtitan_registry.module_files(module) if module and name else ():
+            source = self._resolve(named._replace(path=literal_word(path, named.path.place)), candidate)
+            if source is not None:
+                reading = torchtitan_registry.read(program_of(source, self.tree), name or "", program)
+                return [(source, reading)] if reading is not None else [(source, _without_function(program, function))]
+        return [(candidate.script, _without_function(program, function))]
 
     def _named_in(self, source: Source, named: NamedFile, candidate: Candidate) -> tuple[Source | None, NamedFile]:
         """The config that a program's decorator names, for a command line that names none."""
@@ -249,6 +266,14 @@ class Follower:
         folder = source.file.parent if source.file is not None else self.tree.current
         named = dict.fromkeys(file for _, reading in found for file in reading.files if file.role == "model")
         return [*found, *(part for file in named for part in self.model_file(file, folder))]
+
+
+def _without_function(program: Sequence[Word], function: Word | None) -> Reading:
+    """What a command line says whose config function is not at hand."""
+    from dtlint.frameworks.torchtitan import without_config
+
+    named = "no config function is named" if function is None else f"the config function {function.shown} was not found"
+    return without_config(program, named)
 
 
 def _without_part(reading: Reading, missing: str) -> Reading:

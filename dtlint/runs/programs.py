@@ -38,7 +38,7 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
 
     if not marker(entry.text.encode("utf-8", errors="replace")):
         return [(entry, Reading("program"))]
-    program = _with_words(_followed(entry, tree), words)
+    program = _with_words(program_of(entry, tree), words)
     readings = [reader.read(program) for reader in (deepspeed_python, fsdp, ddp, pytorch, transformers_python)]
     readings.extend((transformers_python.declared(program), model_loading.read(program)))
     readings.extend((lightning_python.read(program), environment_python.read(program), _declared(program)))
@@ -70,8 +70,8 @@ def program_problems(entry: Source) -> tuple[Problem, ...]:
     return tuple(problem._replace(fatal=False, loader="python") for problem in read_module(entry).problems)
 
 
-def _followed(entry: Source, tree: Tree) -> Program:
-    """The program of a script, which several launches may start."""
+def program_of(entry: Source, tree: Tree) -> Program:
+    """The program of a script, which several launches may start, or of a module of configs."""
     key = entry.file, entry.path
     known = tree.programs.get(key)
     if known is None or known.main.source is not entry:
