@@ -21,6 +21,7 @@ MODULES = {
     "torchtitan-toml": "torchtitan",
     "torchtitan-python": "torchtitan_registry",
     "nemo-yaml": "nemo",
+    "nemo-python": "nemo_python",
     "nanotron-yaml": "nanotron",
     "fsdp-python": "fsdp",
     "ddp-python": "ddp",

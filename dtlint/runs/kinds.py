@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from dtlint.frameworks.nemo_spelling import NEMO_MARKS
 from dtlint.runs.front_ends import MARKS
 from dtlint.runs.tree import SHELL_SUFFIXES
 
@@ -48,6 +49,9 @@ MARKERS: dict[str, tuple[bytes, ...]] = {
         b"init_device_mesh",
         b"FullyShardedDataParallel",
         b"fully_shard",
+        b"Trainer.Config",
+        b"initialize_model_parallel",
+        *(mark.encode() for mark in NEMO_MARKS),
     ),
 }
 MARKERS["notebook"] = MARKERS["python"]

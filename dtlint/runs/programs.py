@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dtlint.frameworks import Reading
+from dtlint.frameworks.nemo_spelling import NEMO_MARKS
 from dtlint.languages.python import command_line, follow, marker, read_module
 from dtlint.languages.python.program import Program, with_given
 from dtlint.languages.traced import Word
@@ -42,6 +43,10 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
     readings = [reader.read(program) for reader in (deepspeed_python, fsdp, ddp, pytorch, transformers_python)]
     readings.extend((transformers_python.declared(program), model_loading.read(program)))
     readings.extend((lightning_python.read(program), environment_python.read(program), _declared(program)))
+    if any(mark in entry.text for mark in NEMO_MARKS):
+        from dtlint.frameworks import nemo_python
+
+        readings.append(nemo_python.read(program, words or ()))
     parser = transformers_parser.read(program)
     readings.extend((parser, transformers_parser.read_line(program, words or (), parser)))
     return [(reading.place.source if reading.place is not None else entry, reading) for reading in readings]

@@ -40,6 +40,7 @@ MARKERS = (
     b"pytorch_lightning",
     b"lightning",
     b"megatron",
+    b"nemo",
 )
 """Words of which a Python file that matters for a training run holds at least one."""
 

@@ -18,6 +18,9 @@ from dtlint.value import Choice, Unknown, Value, written
 
 _WRAPPERS = ("nemo_run.Config", "nemo_run.Partial", "functools.partial", "fiddle.Config", "fiddle.Partial")
 """Calls that stand for the call of their first argument."""
+OWNER = "self"
+"""The object of a method among what a noted call is given."""
+_TEXT: Mapping[str, Callable[[str], str]] = {"lower": str.lower, "upper": str.upper, "strip": str.strip}
 _COPIES = ("copy.deepcopy", "copy.copy", "dataclasses.replace")
 _HARMLESS = frozenset(
     (
@@ -251,7 +254,9 @@ def _stands_for(node: ast.Call, positional: list[Part], given: Built, here: Here
     """`run.Partial(f, x=1)` with the fields of what `f` is called with."""
     names = qualified(here.module, node.args[0], here.scope)
     found = definition(here.run.program, here.module, names[0]) if len(names) == 1 else None
+    told = leaf(value_of(node.args[0], here))
     name = absolute(here.module.package, names[0]) if len(names) == 1 else dotted(node.args[0])
+    name = str(told.value) if isinstance(told, Value) and isinstance(told.value, str) else name
     owner = found if found is not None and isinstance(found.scope.node, ast.ClassDef) else None
     return _object(name, owner, positional, given, here)
 
@@ -318,11 +323,13 @@ def _entered(found: Definition, positional: list[Part], given: Built, here: Here
     return enter(found, by_name, rest, here.run, here.depth, value_of)
 
 
-def _noted(name: str, positional: list[Part], given: Built, here: Here) -> Part:
-    """A call that is not entered, with what it is given as that stands now."""
+def _noted(name: str, positional: list[Part], given: Built, here: Here, owner: Built | None = None) -> Part:
+    """A call that is not entered, with what it is given as that stands now, and the object whose method it is."""
     built = Built(name, given.span, open_=f"{name.rpartition('.')[2]} is not read")
     twins: dict[int, Built] = {}
     parts = {**{str(number): part for number, part in enumerate(positional)}, **given.fields}
+    if owner is not None:
+        parts[OWNER] = owner
     built.given = {key: copied(part, twins) for key, part in parts.items()}
     here.run.met.append(Seen(name, built))
     return built
@@ -356,9 +363,13 @@ def _method(node: ast.Call, here: Here) -> Part | None:
     if not isinstance(function, ast.Attribute) or not _is_built(function, here) or _names_thing(function, here):
         return None
     owner = value_of(function.value, here)
-    if not isinstance(owner, Built) or function.attr in here.run.leaves:
+    if isinstance(owner, Value) and isinstance(owner.value, str) and function.attr in _TEXT and not node.args:
+        return owner._replace(value=_TEXT[function.attr](owner.value))
+    if not isinstance(owner, Built):
         return None
     positional, given = _arguments(node, here)
+    if function.attr in here.run.leaves:
+        return _noted(f"{owner.name}.{function.attr}", positional, given, here, owner)
     if owner.name in (DICT, LIST):
         return _of_collection(owner, function.attr, positional, given, here)
     if function.attr in ("copy", "clone"):
@@ -366,7 +377,11 @@ def _method(node: ast.Call, here: Here) -> Part | None:
     if function.attr.startswith(_CHANGING):
         owner.hide(f"{function.attr} may change it")
     told = leaf_of(node, here)
-    return told if isinstance(told, Value) or _means(told) else Built("", given.span, open_=f"{function.attr} is not read")
+    if isinstance(told, Value) or _means(told):
+        return told
+    made = Built("", given.span, open_=f"what {function.attr} returns is not read")
+    made.given = dict(owner.given)
+    return made
 
 
 def _names_thing(function: ast.Attribute, here: Here) -> bool:
