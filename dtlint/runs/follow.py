@@ -18,7 +18,7 @@ from dtlint.runs.configs import (
     read_model_config,
     without_config,
 )
-from dtlint.runs.front_ends import MARKS, reader, reader_of
+from dtlint.runs.front_ends import MARKS, bases_of, reader, reader_of
 from dtlint.runs.inline import inline_config
 from dtlint.runs.launches import Found
 from dtlint.runs.model import FileProblem, file_problem
@@ -31,6 +31,10 @@ from dtlint.value import Setting, Value
 NOTHING: Mapping[str, Source] = {}
 WEIGHTS = frozenset((".bin", ".safetensors", ".pt", ".pth", ".gguf"))
 """What the files end with that hold a model's weights."""
+
+
+MOST_BASES = 10
+"""Most files of which each builds on the next."""
 
 
 class Candidate(NamedTuple):
@@ -184,8 +188,10 @@ class Follower:
         if named != together[0]:
             return []
         found = [(file, self._resolve(file, candidate)) for file in together]
-        sources = [source for _, source in found if source is not None]
         missing = next((file.path.shown for file, source in found if source is None), "")
+        with_bases = [self._with_bases(named.role, source) for _, source in found if source is not None]
+        sources = [source for each, _ in with_bases for source in each]
+        missing = missing or next((unread for _, unread in with_bases if unread), "")
         reading = reader(named.role).read_config([document_of(each) for each in sources], candidate.found.program[1:])
         if missing:
             reading = _without_part(reading, missing)
@@ -194,6 +200,22 @@ class Follower:
         nested = [part for file in reading.files for part in self.named_file(file, candidate)]
         first, *others = sources or [candidate.script]
         return [(first, reading), *((other, Reading("program")) for other in others), *nested]
+
+    def _with_bases(self, role: str, source: Source) -> tuple[list[Source], str]:
+        """A file behind those that it builds on, the lowest first, and which of these is missing."""
+        found, waiting = [source], [source]
+        while waiting and len(found) < MOST_BASES:
+            above = waiting.pop()
+            folder = above.file.parent if above.file is not None else self.tree.current
+            for name in bases_of(role, document_of(above)):
+                base = self.reader(folder)(name)
+                if base is None:
+                    return found, name
+                if base not in found:
+                    self.named.add(base.path)
+                    found.insert(0, base)
+                    waiting.append(base)
+        return found, ""
 
     def model_file(self, named: NamedFile, folder: Path) -> list[tuple[Source, Reading]]:
         """The config.json of the model that a run names, where it lies in the tree."""
@@ -249,7 +271,12 @@ class Follower:
         overrides it.
         """
         reading = read_config(config.source, program=program).reading if program else config.reading
-        found = [(config.source, reading)]
+        role = "nemo_rl" if reading.layer == "nemo-rl" else ""
+        sources, missing = self._with_bases(role, config.source) if role else ([config.source], "")
+        if len(sources) > 1:
+            reading = reader(role).read_config([document_of(each) for each in sources], program)
+        reading = _without_part(reading, missing) if missing else reading
+        found = [(config.source, reading), *((each, Reading("program")) for each in sources[:-1])]
         folder = config.source.file.parent if config.source.file is not None else self.tree.current
         for named in config.reading.files:
             if named.role == "model":
