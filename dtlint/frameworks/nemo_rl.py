@@ -72,13 +72,13 @@ _PACKED = (("dynamic_batching", "dynamic batching"), ("sequence_packing", "seque
 
 
 def recognise(document: Document) -> bool:
-    """Whether a file is a config of NeMo-RL: its policy has one of its two backends, or it builds on such a file."""
-    policy = entry(document.root, _POLICY)
-    if policy is None or policy.node.kind != "object":
-        return False
-    backends = {found.key for found in policy.node.entries} & {"megatron_cfg", "dtensor_cfg"}
-    cluster = entry(document.root, "cluster") is not None
-    return bool(backends) or (cluster and entry(document.root, _BASE) is not None)
+    """Whether a file is a config of NeMo-RL: its policy has one of its two backends, or it builds on another file and
+    says how large the cluster is.
+    """
+    policy, cluster = (entry(document.root, name) for name in (_POLICY, "cluster"))
+    backends = {found.key for found in policy.node.entries} & {"megatron_cfg", "dtensor_cfg"} if policy else set()
+    sizes = {found.key for found in cluster.node.entries} & {"gpus_per_node", "num_nodes"} if cluster else set()
+    return bool(backends) or (bool(sizes) and bool(bases(document)))
 
 
 def recognise_program(program: Sequence[Word]) -> bool:
@@ -184,6 +184,9 @@ def _launch(keys: Keys, place: Span | None) -> Iterator[Claim]:
     yield Claim("launch.nodes", nodes, "cluster.num_nodes")
     yield Claim("launch.processes_per_node", each, "cluster.gpus_per_node")
     yield Claim("launch.processes", product(each, nodes, "nodes"), "cluster.gpus_per_node")
+    segment = keys.node("cluster.segment_size")
+    if segment is not None:
+        yield Claim("cluster.nvlink_domain", product(whole_number(segment), each, "GPUs a node"), "cluster.segment_size")
 
 
 def _count(keys: Keys, path: str) -> Setting:

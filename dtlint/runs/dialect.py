@@ -15,6 +15,7 @@ MODULES = {
     "megatron-arguments": "megatron",
     "deepspeed-json": "deepspeed",
     "deepspeed-python": "deepspeed_python",
+    "megatron-python": "megatron_python",
     "torchrun": "torchrun",
     "sbatch": "slurm",
     "srun": "slurm",

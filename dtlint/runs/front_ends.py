@@ -43,7 +43,7 @@ MARKS: Mapping[str, Marks] = {
     "verl": Marks(("actor_rollout_ref",), ("actor_rollout_ref", "main_ppo")),
     "verl_sft": Marks((), ("sft_trainer",)),
     "nemo_rl": Marks(
-        ("megatron_cfg", "dtensor_cfg", "policy:"),
+        ("megatron_cfg", "dtensor_cfg", "policy:", "gpus_per_node:"),
         ("run_grpo", "run_vlm_grpo", "run_distillation", "run_ppo", "examples/run_", "policy.", "cluster."),
     ),
     "axolotl": Marks(("base_model",), ("axolotl", "finetune.py")),

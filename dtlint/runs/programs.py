@@ -47,6 +47,10 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
         from dtlint.frameworks import nemo_python
 
         readings.append(nemo_python.read(program, words or ()))
+    if "initialize_model_parallel" in entry.text:
+        from dtlint.frameworks import megatron_python
+
+        readings.append(megatron_python.read(program))
     parser = transformers_parser.read(program)
     readings.extend((parser, transformers_parser.read_line(program, words or (), parser)))
     return [(reading.place.source if reading.place is not None else entry, reading) for reading in readings]
