@@ -1,4 +1,4 @@
-"""Megatron-Core used as a library: `initialize_model_parallel`, TransformerConfig and the data-parallel wrapper's config."""
+"""Megatron-Core used as a library: `initialize_model_parallel`, TransformerConfig and the wrapper's config."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ _DEGREES: Mapping[str, tuple[str, int | None]] = {
 }
 """Parameters of megatron.core.parallel_state.initialize_model_parallel, with their positions (core_v0.4 to 0.19)."""
 _CONFIGS = tuple(
-    f"{_CORE}.{module}TransformerConfig"
-    for module in ("", "transformer.", "transformer.transformer_config.")
+    f"{_CORE}.{module}TransformerConfig" for module in ("", "transformer.", "transformer.transformer_config.")
 )
 _SHAPE: Mapping[str, str] = {
     "num_layers": "model.layers", "hidden_size": "model.hidden", "num_attention_heads": "model.heads",
@@ -36,8 +35,7 @@ _SHAPE: Mapping[str, str] = {
     "recompute_granularity": "checkpointing.activations", "moe_token_dispatcher_type": "communication.moe_dispatcher",
 }  # fmt: skip
 _WRAPPERS = tuple(
-    f"{_CORE}.distributed.{module}DistributedDataParallelConfig"
-    for module in ("", "distributed_data_parallel_config.")
+    f"{_CORE}.distributed.{module}DistributedDataParallelConfig" for module in ("", "distributed_data_parallel_config.")
 )
 _WRAPPED: Mapping[str, str] = {
     "overlap_grad_reduce": "overlap.gradients", "overlap_param_gather": "overlap.parameters",

@@ -1,4 +1,4 @@
-"""NeMo 2 and Megatron-Bridge as programs use them: the trainer, data and model, or the config, that training is given."""
+"""NeMo 2 and Megatron-Bridge as programs use them: the trainer with data and model, or the config, of a training."""
 
 from __future__ import annotations
 
@@ -8,9 +8,19 @@ from dtlint.frameworks import Claim, Reading, dotted_keys
 from dtlint.frameworks.dotted_keys import Keys, launcher_by_default
 from dtlint.frameworks.hydra import overrides
 from dtlint.frameworks.keys import claims_of
-from dtlint.frameworks.nemo_recipes import BRIDGE, NEMO, Table, model_of, path_of, recipe_formats, recipes_model, spell_in
+from dtlint.frameworks.nemo_recipes import (
+    BRIDGE,
+    NEMO,
+    Table,
+    model_of,
+    path_of,
+    recipe_formats,
+    recipes_model,
+    spell_in,
+)
 from dtlint.languages.python.building import Run, Seen
-from dtlint.languages.python.building_values import OWNER, run_program
+from dtlint.languages.python.building_calls import OWNER
+from dtlint.languages.python.building_values import run_program
 from dtlint.languages.python.built import LIST, Built, Part, leaf, node_of
 from dtlint.languages.python.program import Program
 from dtlint.languages.traced import Word

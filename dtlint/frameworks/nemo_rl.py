@@ -1,4 +1,4 @@
-"""NeMo-RL's config: YAML files that build on each other, hydra's words over them: the plan of the policy that is trained.
+"""NeMo-RL's config, YAML files that build on each other with hydra's words over them: the plan of the trained policy.
 
 NVIDIA-NeMo/RL 7ea279a nemo_rl/utils/config.py, nemo_rl/models/policy and examples/configs.
 """
@@ -186,7 +186,9 @@ def _launch(keys: Keys, place: Span | None) -> Iterator[Claim]:
     yield Claim("launch.processes", product(each, nodes, "nodes"), "cluster.gpus_per_node")
     segment = keys.node("cluster.segment_size")
     if segment is not None:
-        yield Claim("cluster.nvlink_domain", product(whole_number(segment), each, "GPUs a node"), "cluster.segment_size")
+        yield Claim(
+            "cluster.nvlink_domain", product(whole_number(segment), each, "GPUs a node"), "cluster.segment_size"
+        )
 
 
 def _count(keys: Keys, path: str) -> Setting:
@@ -204,9 +206,10 @@ def _left_to_training(keys: Keys, nodes: Setting, each: Setting) -> tuple[Settin
 
 def _less(whole: Setting, node: Node | None) -> Setting:
     part = None if node is None else whole_number(node)
-    if isinstance(whole, Value) and isinstance(whole.value, int) and isinstance(part, Value):
-        if isinstance(part.value, int) and 0 < part.value < whole.value:
-            return whole._replace(value=whole.value - part.value)
+    if not isinstance(whole, Value) or not isinstance(part, Value):
+        return Unknown("generation has GPUs of its own, how many is not known", "--set launch.processes=N")
+    if isinstance(whole.value, int) and isinstance(part.value, int) and 0 < part.value < whole.value:
+        return whole._replace(value=whole.value - part.value)
     return Unknown("generation has GPUs of its own, how many is not known", "--set launch.processes=N")
 
 
@@ -269,4 +272,6 @@ def _optimizer(keys: Keys) -> Iterator[Claim]:
     yield Claim("precision.master", default("fp32", _TOOL))
     node = keys.node("policy.optimizer.name")
     if node is not None and node.kind == "string":
-        yield Claim("optimizer.name", setting(node, str(node.value).rpartition(".")[2].lower()), "policy.optimizer.name")
+        yield Claim(
+            "optimizer.name", setting(node, str(node.value).rpartition(".")[2].lower()), "policy.optimizer.name"
+        )

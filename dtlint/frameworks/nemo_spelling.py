@@ -8,7 +8,6 @@ from dtlint.frameworks import Reading
 from dtlint.frameworks.dotted_keys import spelled
 from dtlint.value import Plain
 
-
 NEMO_MARKS = ("nemo.collections", "nemo import", "nemo_run", "megatron.bridge")
 """Texts of which a program that builds NeMo 2's or Megatron-Bridge's configs holds one."""
 

@@ -6,16 +6,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from dtlint.frameworks import Claim, NamedFile, Reading
+from dtlint.frameworks import Claim, Member, NamedFile, Reading
 from dtlint.frameworks.arguments import stretch
 from dtlint.frameworks.deepspeed_values import flag, format_name, known, number, whole_number, word
 from dtlint.frameworks.dotted_keys import Keys, Read, hiding, keys_of, node_of, one, unread, whole, worded
 from dtlint.frameworks.options import literal_place
-from dtlint.frameworks.torchtitan_keys import misspelt
-from dtlint.frameworks.torchtitan_spelling import NAMES, PART, REGISTRY_ROLE, STEP_TOKENS, TOKENS, spell_in
+from dtlint.frameworks.torchtitan_batches import batch_claims, degree, standing_for
+from dtlint.frameworks.torchtitan_keys import misspelt, misspelt_options
+from dtlint.frameworks.torchtitan_spelling import NAMES, REGISTRY_ROLE, spell_in
 from dtlint.languages.json_tree import Document, Node, entry, setting
 from dtlint.languages.traced import Word
-from dtlint.value import Plain, Setting, Unknown, Value, default, written
+from dtlint.source import Span
+from dtlint.value import Plain, Setting, Value, written
 
 __all__ = ["looks_like_config", "read_arguments", "read_config", "recognise", "spell_in", "without_config"]
 
@@ -45,14 +47,6 @@ _OF_TWO_CHUNKS = frozenset(
 """Schedules that get two stages on each rank where the layers of a stage are not written (torchtitan v0.2.2
 distributed/pipeline_parallel.py).
 """
-_PARTS = ("experimental.pipeline_parallel_microbatches", "parallelism.pipeline_parallel_microbatches")
-"""The keys of earlier releases for the number of a pipeline's micro-batches."""
-_OF_FORKS = "training.gradient_accumulation_steps"
-"""The key of forks (flame) for the local batches of a step."""
-_CONTEXT = "training.max_context_length"
-_MICROBATCHES = "parallelism.num_pp_microbatches"
-_LOCAL = 8
-"""The local batch where none is written (v0.2.2 config/job_config.py)."""
 _OLD_EIGHT_BIT = "float8.enable_float8_linear"
 """The switch of earlier releases for 8-bit matrix products."""
 _TOOL = "torchtitan"
@@ -102,14 +96,22 @@ def read_config(document: Document | None, program: Sequence[Word] = ()) -> Read
     root = document.root if document is not None else None
     keys = keys_of(root, _given(program))
     place = root.span if root is not None else literal_place(program[0]) if program else None
-    unknown = tuple(misspelt(root)) if root is not None else ()
-    collections = {"config.unknown": unknown} if unknown else {}
-    return Reading(LAYER, place, tuple(_claims(keys)), framework="torchtitan", collections=collections)
+    unknown = (*(misspelt(root) if root is not None else ()), *misspelt_options(_places(program)))
+    return Reading(LAYER, place, tuple(_claims(keys)), framework="torchtitan", collections=_unknown(unknown))
+
+
+def _unknown(members: tuple[Member, ...]) -> Mapping[str, tuple[Member, ...]]:
+    return {"config.unknown": members} if members else {}
+
+
+def _places(program: Sequence[Word]) -> Iterator[tuple[str, Span]]:
+    return ((name, literal_place(word_)) for name, word_, _ in _options(program[1:]))
 
 
 def read_tree(root: Node, program: Sequence[Word], hidden: str = "") -> Reading:
     """The same of a config that code builds; `hidden` is why it may have other values too."""
-    reading = Reading(LAYER, root.span, tuple(_claims(keys_of(root, _given(program)))), framework="torchtitan")
+    claims, unknown = tuple(_claims(keys_of(root, _given(program)))), tuple(misspelt_options(_places(program)))
+    reading = Reading(LAYER, root.span, claims, framework="torchtitan", collections=_unknown(unknown))
     return hiding(reading, NAMES, hidden) if hidden else reading
 
 
@@ -157,7 +159,7 @@ def _claims(keys: Keys) -> Iterator[Claim]:
     for name in _COUNTS:
         yield from one(keys, NAMES[name], name, whole_number)
     yield from _data_parallel(keys)
-    yield from _batch(keys)
+    yield from batch_claims(keys)
     yield from _pipeline(keys)
     yield from _experts(keys)
     yield from _precision(keys)
@@ -167,12 +169,6 @@ def _claims(keys: Keys) -> Iterator[Claim]:
     yield from one(keys, NAMES["launch.timeout_seconds"], "launch.timeout_seconds", number)
     yield from _overlap(keys)
     yield from _model(keys)
-
-
-def _degree(keys: Keys, setting_name: str) -> int | None:
-    """A degree, 1 where it is not written; None where it is not known."""
-    node = keys.node(*NAMES[setting_name])
-    return 1 if node is None else whole(whole_number(node))
 
 
 def _data_parallel(keys: Keys) -> Iterator[Claim]:
@@ -186,23 +182,14 @@ def _data_parallel(keys: Keys) -> Iterator[Claim]:
     if shard is None or replica is None:
         return
     if shard > 0:
-        yield from one(keys, (*shards, *replicas), "parallel.data", _number(shard * replica))
-    if shard == 1 and _degree(keys, "parallel.context") == 1:
-        yield from one(keys, shards, "sharding.stage", _number(0))
+        yield from one(keys, (*shards, *replicas), "parallel.data", standing_for(shard * replica))
+    if shard == 1 and degree(keys, "parallel.context") == 1:
+        yield from one(keys, shards, "sharding.stage", standing_for(0))
     elif replica > 1:
         yield from one(keys, replicas, "sharding.instances", whole_number)
     for name in ("sharding.offload_optimizer", "sharding.offload_parameters"):
         yield from worded(keys, NAMES[name], name, {True: "cpu", False: "none"})
     yield from _reshard(keys)
-
-
-def _number(value: Plain) -> Read:
-    """A reader that takes a written value for another one, which follows from it."""
-
-    def read(node: Node) -> Setting:
-        return setting(node, value)
-
-    return read
 
 
 def _reshard(keys: Keys) -> Iterator[Claim]:
@@ -212,90 +199,9 @@ def _reshard(keys: Keys) -> Iterator[Claim]:
         yield from worded(keys, NAMES["sharding.reshard_after_forward"], "sharding.reshard_after_forward", words)
 
 
-def _batch(keys: Keys) -> Iterator[Claim]:
-    """A global batch of -1 is the local batch times the data-parallel ranks. A pipeline computes parts of the local
-    batch at once, one sample each where no other size is written.
-    """
-    if keys.node(TOKENS, _CONTEXT) is not None:
-        yield from _batch_of_tokens(keys)
-        return
-    for claim in one(keys, NAMES["batch.global"], "batch.global", whole_number):
-        if known(claim.value) != -1:
-            yield claim
-    stages = _degree(keys, "parallel.pipeline")
-    if stages is None:
-        yield Claim("batch.micro", Unknown("a pipeline would cut the local batch", "--set batch.micro=N"), PART)
-    elif stages == 1:
-        yield from one(keys, NAMES["batch.micro"], "batch.micro", whole_number)
-        yield from one(keys, (_OF_FORKS,), "batch.accumulation", whole_number)
-    else:
-        yield from _parts(keys)
-
-
-def _batch_of_tokens(keys: Keys) -> Iterator[Claim]:
-    """Main counts a batch in tokens (b5bcd76 torchtitan/trainer.py): of each rank and forward pass, and of a step, -1
-    for one local batch of each rank; a pipeline computes so many of the first at once as its key says.
-    """
-    length, tokens = (whole(_written_or(keys, name, default_)) for name, default_ in ((_CONTEXT, 2048), (TOKENS, 16384)))
-    yield Claim("batch.micro", _sequences(keys, TOKENS, tokens, length), keys.spelled.get(TOKENS, TOKENS))
-    step = keys.known(STEP_TOKENS)
-    if keys.node(STEP_TOKENS) is not None and step != -1:
-        total = step if isinstance(step, int) else None
-        yield Claim("batch.global", _sequences(keys, STEP_TOKENS, total, length), STEP_TOKENS)
-    if _degree(keys, "parallel.pipeline") not in (None, 1):
-        name = "batch.accumulation" if step in (None, -1) else "schedule.microbatches"
-        count = keys.node(_MICROBATCHES)
-        yield Claim(name, default(1, _TOOL) if count is None else whole_number(count), _MICROBATCHES)
-
-
-def _written_or(keys: Keys, name: str, unasked: int) -> Setting:
-    node = keys.node(name)
-    return default(unasked, _TOOL) if node is None else whole_number(node)
-
-
-def _sequences(keys: Keys, name: str, tokens: int | None, length: int | None) -> Setting:
-    """A number of tokens as so many sequences."""
-    node = keys.node(name) or keys.node(_CONTEXT)
-    if node is None or not tokens or not length or tokens % length:
-        return Unknown("the batch is counted in tokens", "--set batch.micro=N")
-    return setting(node, tokens // length)
-
-
-def _parts(keys: Keys) -> Iterator[Claim]:
-    """The micro-batches of a pipeline (v0.2.2 distributed/pipeline_parallel.py): all of a step, where no larger global
-    batch is written.
-    """
-    local_node, size_node = keys.node(*NAMES["batch.micro"]), keys.node(PART)
-    local = _LOCAL if local_node is None else whole(whole_number(local_node))
-    size = _part(keys, local)
-    if not local or not size or local % size:
-        yield Claim("batch.micro", Unknown("the pipeline cuts the local batch", "--set batch.micro=N"), PART)
-        return
-    part = default(size, _TOOL) if size_node is None else whole_number(size_node)
-    yield Claim("batch.micro", part, keys.spelled.get(PART, PART))
-    steps = "schedule.microbatches" if (keys.known(*NAMES["batch.global"]) or -1) != -1 else "batch.accumulation"
-    if local_node is None:
-        yield Claim(steps, default(local // size, _TOOL), NAMES["batch.micro"][0])
-    yield from one(keys, NAMES["batch.micro"], steps, _number(local // size))
-
-
-def _part(keys: Keys, local: int | None) -> int | None:
-    """The samples of a micro-batch: as written, else one; releases that had the pipeline among `experimental` cut the
-    local batch into as many parts as there are stages, or as their key says.
-    """
-    size, count = keys.node(PART), keys.node(*_PARTS)
-    if size is not None:
-        return whole(whole_number(size))
-    degree = keys.first(*NAMES["parallel.pipeline"])
-    if count is None and (degree is None or not degree[0].startswith("experimental.")):
-        return 1
-    parts = _degree(keys, "parallel.pipeline") if count is None else whole(whole_number(count))
-    return local // parts if local and parts and local % parts == 0 else None
-
-
 def _pipeline(keys: Keys) -> Iterator[Claim]:
     """How the stages of a pipeline take turns."""
-    if _degree(keys, "parallel.pipeline") == 1:
+    if degree(keys, "parallel.pipeline") == 1:
         return
     yield from worded(keys, NAMES["schedule.kind"], "schedule.kind", _SCHEDULES)
     if str(keys.known(*NAMES["schedule.kind"])).lower() in _OF_TWO_CHUNKS:

@@ -1,4 +1,4 @@
-"""torchtitan's configs as main has them: functions that build a `Trainer.Config`, which `--module` and `--config` name."""
+"""torchtitan's configs as main has them: functions that build `Trainer.Config`, named by `--module` and `--config`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dtlint.languages.python.building import Run
 from dtlint.languages.python.building_values import built_by
 from dtlint.languages.python.built import LIST, Built, Part, leaf, node_of
 from dtlint.languages.python.program import Definition, Program, definition
-from dtlint.languages.python.tree import HERE
+from dtlint.languages.python.tree import HERE, Module
 from dtlint.languages.traced import Word
 from dtlint.source import Span
 from dtlint.value import Unknown, Value, written
@@ -43,9 +43,9 @@ def module_files(module: str) -> tuple[str, ...]:
     return tuple(file for path in paths for file in (f"{path}.py", f"{path}/__init__.py"))
 
 
-def functions(program: Program) -> tuple[str, ...]:
+def functions(module: Module) -> tuple[str, ...]:
     """The functions of a file that are annotated to return a config, and take nothing."""
-    return tuple(_annotated(program.main.top.node))
+    return tuple(_annotated(module.top.node))
 
 
 def _annotated(tree: ast.AST) -> Iterator[str]:

@@ -160,17 +160,13 @@ class Follower:
 
     def _registry(self, named: NamedFile, candidate: Candidate) -> list[tuple[Source, Reading]]:
         """The config function of a module that a command line names, where the module lies in the tree."""
-        from dtlint.frameworks import torchtitan, torchtitan_registry
-        from dtlint.runs.programs import program_of
+        from dtlint.runs.recipes import launched_recipe
 
-        program, function = candidate.found.program, torchtitan.function_of(candidate.found.program)
-        module, name = named.path.text, function.text if function is not None else None
-        for path in torchtitan_registry.module_files(module) if module and name else ():
-            source = self._resolve(named._replace(path=literal_word(path, named.path.place)), candidate)
-            if source is not None:
-                reading = torchtitan_registry.read(program_of(source, self.tree), name or "", program)
-                return [(source, reading)] if reading is not None else [(source, _without_function(program, function))]
-        return [(candidate.script, _without_function(program, function))]
+        def resolve(path: str) -> Source | None:
+            return self._resolve(named._replace(path=literal_word(path, named.path.place)), candidate)
+
+        found = launched_recipe(named, candidate.found.program, self.tree, resolve)
+        return [(found[0] or candidate.script, found[1])]
 
     def _named_in(self, source: Source, named: NamedFile, candidate: Candidate) -> tuple[Source | None, NamedFile]:
         """The config that a program's decorator names, for a command line that names none."""
@@ -293,14 +289,6 @@ class Follower:
         folder = source.file.parent if source.file is not None else self.tree.current
         named = dict.fromkeys(file for _, reading in found for file in reading.files if file.role == "model")
         return [*found, *(part for file in named for part in self.model_file(file, folder))]
-
-
-def _without_function(program: Sequence[Word], function: Word | None) -> Reading:
-    """What a command line says whose config function is not at hand."""
-    from dtlint.frameworks.torchtitan import without_config
-
-    named = "no config function is named" if function is None else f"the config function {function.shown} was not found"
-    return without_config(program, named)
 
 
 def _without_part(reading: Reading, missing: str) -> Reading:

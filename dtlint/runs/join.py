@@ -19,10 +19,14 @@ from dtlint.runs.launches import Found, find_launch, rendezvous_key
 from dtlint.runs.lost import lost_words
 from dtlint.runs.merge import merged
 from dtlint.runs.model import FileProblem, Options, Run, RunSet, file_problem
+from dtlint.runs.recipes import functions_in, recipe
 from dtlint.runs.roles import role_of, role_of_config, role_of_lone_program
 from dtlint.runs.tree import Tree
 from dtlint.runs.versions import image_reading, install_readings
 from dtlint.source import Problem, Source
+
+MOST_RECIPES = 40
+"""Most config functions of one file that are read without a launch."""
 
 
 class Joiner:
@@ -216,10 +220,21 @@ class Joiner:
         if one_run([parts[0][1].layer for parts in alone]):
             alone = [[part for parts in alone for part in parts]]
         for path, source in self._programs.items():
-            parts = self._follower.lone_program(source) if path not in used else []
+            told = path in used or functions_in(source)
+            parts = [] if told else self._follower.lone_program(source)
             if any(_speaks(reading) for _, reading in parts):
                 alone.append([(source, reading) for _, reading in parts])
-        return [run for parts in alone for run in self._alone(parts)]
+        recipes = [run for path, source in self._programs.items() if path not in used for run in self._recipes(source)]
+        return [*(run for parts in alone for run in self._alone(parts)), *recipes]
+
+    def _recipes(self, source: Source) -> list[Run]:
+        """A run for each config function of a file that no launch names."""
+        named = functions_in(source)
+        if len(named) > MOST_RECIPES:
+            self.remark(f"only the first {MOST_RECIPES} of {len(named)} config functions of {source.path} were read")
+        made = [(name, recipe(source, name, self._follower.tree)) for name in named[:MOST_RECIPES]]
+        runs = [(name, run) for name, parts in made for run in self._alone(parts)]
+        return [run._replace(branch=f"--config {name}") for name, run in runs]
 
     def _alone(self, parts: Sequence[tuple[Source, Reading]]) -> list[Run]:
         sources = tuple(dict.fromkeys(source for source, _ in parts))

@@ -55,7 +55,9 @@ def _batch(given: Given) -> Iterator[Claim]:
     size.
     """
     prompts = given.word("rollout-batch-size")
-    answers = None if prompts is None else product(integer(prompts), _number(given, "n-samples-per-prompt", 1), "answers")
+    answers = (
+        None if prompts is None else product(integer(prompts), _number(given, "n-samples-per-prompt", 1), "answers")
+    )
     steps = given.number("num-steps-per-rollout")
     if answers is not None and isinstance(answers, Value) and isinstance(answers.value, int) and steps:
         yield Claim("batch.global", answers._replace(value=answers.value // steps), "--rollout-batch-size")

@@ -74,7 +74,9 @@ def run_statements(body: Statements, here: Here, value: Evaluate) -> Part | None
             _give_up(here)
             return None
         if isinstance(statement, ast.Return):
-            return written(None, here.module.span(statement)) if statement.value is None else value(statement.value, here)
+            return (
+                written(None, here.module.span(statement)) if statement.value is None else value(statement.value, here)
+            )
         if isinstance(statement, ast.If):
             returned = _branches(statement, body[index + 1 :], here, value)
             if returned is not None:
@@ -150,9 +152,7 @@ def _assign_item(target: ast.Subscript, part: Part, here: Here, value: Evaluate)
 # Conditions
 
 
-def _branches(
-    statement: ast.If, rest: Statements, here: Here, value: Evaluate
-) -> tuple[Part] | None:
+def _branches(statement: ast.If, rest: Statements, here: Here, value: Evaluate) -> tuple[Part] | None:
     """Take the branch whose condition holds, or both; what the function returns, None to go on behind the statement."""
     verdict = truth(value(statement.test, here))
     if verdict is not None:
@@ -219,7 +219,9 @@ def _perhaps(statement: ast.For | ast.AsyncFor | ast.While | ast.Match, here: He
 # Functions
 
 
-def enter(found: Definition, given: Mapping[str, Part], rest: Built | None, run: Run, depth: int, value: Evaluate) -> Part:
+def enter(
+    found: Definition, given: Mapping[str, Part], rest: Built | None, run: Run, depth: int, value: Evaluate
+) -> Part:
     """What a function of the program returns for what it is given; `rest` are keywords that it has no name for."""
     node = found.scope.node
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or depth > MAX_DEPTH:

@@ -63,7 +63,7 @@ def leaf(part: Part) -> Setting:
 
 
 def copied(part: Part, twins: dict[int, Built]) -> Part:
-    """A copy of an object with all that it holds; `twins` are the copies made so far by the identity of the original."""
+    """A copy of an object with all that it holds; `twins` are the copies made so far, by identity."""
     if not isinstance(part, Built):
         return part
     if id(part) not in twins:
