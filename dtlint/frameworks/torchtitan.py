@@ -49,7 +49,6 @@ distributed/pipeline_parallel.py).
 """
 _OLD_EIGHT_BIT = "float8.enable_float8_linear"
 """The switch of earlier releases for 8-bit matrix products."""
-_TOOL = "torchtitan"
 _MODES: Mapping[Plain, Plain] = {"none": "none", "selective": "selective", "full": "full"}
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 from dtlint.frameworks import NamedFile, Reading
 from dtlint.languages.traced import Word
-from dtlint.runs.programs import program_of
 from dtlint.runs.tree import Tree
 from dtlint.source import Source
 
@@ -16,6 +15,7 @@ def launched_recipe(
 ) -> tuple[Source | None, Reading]:
     """What the function of a module claims that a program's options name; without it what the options say."""
     from dtlint.frameworks import torchtitan, torchtitan_registry
+    from dtlint.runs.programs import program_of
 
     function, module = torchtitan.function_of(program), named.path.text
     name = function.text if function is not None else None
@@ -37,5 +37,6 @@ def functions_in(source: Source) -> tuple[str, ...]:
 def recipe(source: Source, function: str, tree: Tree) -> list[tuple[Source, Reading]]:
     """What one of a file's config functions says, without a launch."""
     from dtlint.frameworks.torchtitan_registry import read
+    from dtlint.runs.programs import program_of
 
     return [(source, read(program_of(source, tree), function) or Reading("program"))]

@@ -102,7 +102,11 @@ def _misfits(pick: random.Random, number: int) -> Iterator[dict[str, str]]:
 
 
 def _unknown(pick: random.Random, number: int) -> Iterator[dict[str, str]]:
-    words = ("--parallelism.tensor_parallel_degre", "--parallelism.pipeline_parallel_degrees", "--training.step")
+    words = (
+        "--parallelism.tensor_parallel_degre",
+        "--parallelism.pipeline_parallel_degrees",
+        "--training.max_context_lengths",
+    )
     for _ in range(number):
         degrees = _chosen(pick)
         yield _files(pick, degrees, _ranks(degrees, 1), [pick.choice(words), "2"])
