@@ -78,6 +78,24 @@ def test_a_short_module_is_looked_for_where_torchtitan_has_it(tmp_path: Path) ->
     assert shown(found, "parallel.tensor", "parallel.context") == [8, 2]
 
 
+def test_a_module_of_a_package_imports_relatively(tmp_path: Path) -> None:
+    text = """
+        from torchtitan.trainer import Trainer
+        from . import widened
+        from .base import base
+
+        def narrow() -> Trainer.Config:
+            config = base()
+            widened(config)
+            return config
+    """
+    package = "def widened(config):\n    config.parallelism.pipeline_parallel_degree = 2\n"
+    files = {"pkg/base.py": TITAN, "pkg/configs.py": text, "pkg/__init__.py": package}
+    launch = "torchrun --nproc_per_node 8 -m torchtitan.train --module pkg.configs --config narrow\n"
+    found = runs(tmp_path, {**files, "launch.sh": launch})[0]
+    assert shown(found, "parallel.tensor", "parallel.pipeline") == [4, 2]
+
+
 def test_a_function_that_is_not_here_hides_what_it_may_set(tmp_path: Path) -> None:
     launch = "torchrun --nproc_per_node 8 -m torchtitan.train --module llama3 --config llama3_70b\n"
     found = run(tmp_path, {"launch.sh": f"{launch[:-1]} --parallelism.pipeline_parallel_degree 2\n"})

@@ -165,9 +165,16 @@ def _claims(keys: Keys) -> Iterator[Claim]:
     yield from worded(keys, NAMES["checkpointing.activations"], "checkpointing.activations", _MODES)
     yield from one(keys, NAMES["optimizer.name"], "optimizer.name", word)
     yield from one(keys, NAMES["optimizer.clip"], "optimizer.clip", number)
-    yield from one(keys, NAMES["launch.timeout_seconds"], "launch.timeout_seconds", number)
+    yield from _timeout(keys)
     yield from _overlap(keys)
     yield from _model(keys)
+
+
+def _timeout(keys: Keys) -> Iterator[Claim]:
+    """A timeout that a user chose; that of torchtitan's own class holds behind the first step only."""
+    for claim in one(keys, NAMES["launch.timeout_seconds"], "launch.timeout_seconds", number):
+        if not isinstance(claim.value, Value) or claim.value.origin.kind != "default":
+            yield claim
 
 
 def _data_parallel(keys: Keys) -> Iterator[Claim]:

@@ -88,6 +88,16 @@ def program_of(entry: Source, tree: Tree) -> Program:
     return known
 
 
+def module_of(entry: Source, tree: Tree) -> Program:
+    """The program of a module that a command line names as it is imported, from the root on."""
+    name = tree.within(entry).removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    key = entry.file, f"module {entry.path}"
+    known = tree.programs.get(key)
+    if known is None or known.main.source is not entry:
+        known = tree.programs[key] = follow(entry, module_finder(entry, tree), name)
+    return known
+
+
 def _with_words(program: Program, words: tuple[Word, ...] | None) -> Program:
     if words is None:
         return program

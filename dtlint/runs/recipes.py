@@ -15,13 +15,13 @@ def launched_recipe(
 ) -> tuple[Source | None, Reading]:
     """What the function of a module claims that a program's options name; without it what the options say."""
     from dtlint.frameworks import torchtitan, torchtitan_registry
-    from dtlint.runs.programs import program_of
+    from dtlint.runs.programs import module_of
 
     function, module = torchtitan.function_of(program), named.path.text
     name = function.text if function is not None else None
     paths = torchtitan_registry.module_files(module) if module and name else ()
     source = next((found for path in paths if (found := resolve(path)) is not None), None)
-    reading = None if source is None else torchtitan_registry.read(program_of(source, tree), name or "", program)
+    reading = None if source is None else torchtitan_registry.read(module_of(source, tree), name or "", program)
     said = "no config function is named" if function is None else f"the config function {function.shown} was not found"
     return source, reading or torchtitan.without_config(program, said)
 
@@ -37,6 +37,6 @@ def functions_in(source: Source) -> tuple[str, ...]:
 def recipe(source: Source, function: str, tree: Tree) -> list[tuple[Source, Reading]]:
     """What one of a file's config functions says, without a launch."""
     from dtlint.frameworks.torchtitan_registry import read
-    from dtlint.runs.programs import program_of
+    from dtlint.runs.programs import module_of
 
-    return [(source, read(program_of(source, tree), function) or Reading("program"))]
+    return [(source, read(module_of(source, tree), function) or Reading("program"))]
