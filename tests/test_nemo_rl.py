@@ -73,6 +73,14 @@ def test_generation_on_nodes_of_its_own_leaves_the_others(tmp_path: Path) -> Non
     assert shown(found, "launch.nodes", "launch.processes") == [3, 24]
 
 
+def test_hybrid_sharding_sums_gradients_once_unless_it_is_told_not_to(tmp_path: Path) -> None:
+    hybrid = BASE.replace("tensor_parallel_size: 1", "dp_replicate_size: 2", 1).replace("num_nodes: 1", "num_nodes: 4")
+    names = ("sharding.instances", "sharding.sums_each_microbatch")
+    assert shown(run(tmp_path, {"base.yaml": hybrid}), *names) == [2, False]
+    told = hybrid.replace("dp_replicate_size: 2", "dp_replicate_size: 2, defer_fsdp_grad_sync: false")
+    assert shown(run(tmp_path, {"base.yaml": told}), *names) == [2, True]
+
+
 def test_the_critic_of_ppo_is_a_plan_beside_the_policy(tmp_path: Path) -> None:
     value = (
         BASE

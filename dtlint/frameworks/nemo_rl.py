@@ -62,6 +62,7 @@ _OF_TENSORS = {
     f"{_TENSORS}.activation_checkpointing": Meaning("checkpointing.activations", words=_RECOMPUTED),
     f"{_TENSORS}.cpu_offload": Meaning("sharding.offload_parameters", words=_OFFLOADED),
     f"{_TENSORS}.dp_replicate_size": Meaning("sharding.instances"),
+    f"{_TENSORS}.defer_fsdp_grad_sync": Meaning("sharding.sums_each_microbatch", words={"true": False, "false": True}),
 }
 _LAUNCH = {
     "cluster.num_nodes": Meaning("launch.nodes"),
