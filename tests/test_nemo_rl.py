@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from test_recipes import DEGREES, run, runs, shown
+from test_python_recipes import DEGREES, run, runs, shown
 
 BASE = """
     policy:
