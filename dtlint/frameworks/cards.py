@@ -11,19 +11,20 @@ SEVERAL_SIZES = {"a100": "an A100 has 40 or 80 GB", "v100": "a V100 has 16 or 32
 """Short names that clusters give to cards of more than one memory size."""
 
 
-def card_claims(word: Word, name: str) -> tuple[Claim, ...]:
-    """What a word says that names a GPU, () where it names none: the card, and that its memory is not known where the
-    name leaves that open. `name` is the option or key that holds the word.
-    """
+def named_card(word: Word, name: str) -> tuple[Claim, ...]:
+    """The card that a word names whole, () where it names none. `name` is the option or key that holds the word."""
     found = gpu(word.text) if word.text else None
-    if found is None:
-        return ()
-    value = setting_of(word, found.name)
+    return () if found is None else (Claim("cluster.gpu", setting_of(word, found.name), name),)
+
+
+def card_claims(word: Word, name: str) -> tuple[Claim, ...]:
+    """The card that a word names, and that its memory is not known where the name leaves that open."""
+    claims = named_card(word, name)
     reason = SEVERAL_SIZES.get((word.text or "").lower(), "")
-    if not reason or not isinstance(value, Value):
-        return (Claim("cluster.gpu", value, name),)
-    unknown = Unknown(reason, "--set cluster.gpu_memory_gib=N", value.origin)
-    return (Claim("cluster.gpu", value, name), Claim("cluster.gpu_memory_gib", unknown, name))
+    if not claims or not reason or not isinstance(claims[0].value, Value):
+        return claims
+    unknown = Unknown(reason, "--set cluster.gpu_memory_gib=N", claims[0].value.origin)
+    return (*claims, Claim("cluster.gpu_memory_gib", unknown, name))
 
 
 def instance_claims(word: Word, name: str) -> tuple[Claim, ...]:

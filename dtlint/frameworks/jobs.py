@@ -69,13 +69,13 @@ def number(value: Setting) -> int | None:
     return value.value if isinstance(value, Value) and type(value.value) is int else None
 
 
-def combined(values: Sequence[Setting], total: int | None) -> Setting:
+def combined(values: Sequence[Setting], total: int) -> Setting:
     """A number made of several: at the place of the last one that is written; unknown where one of them is."""
     missing = next((value for value in values if not isinstance(value, Value)), None)
     if missing is not None:
         return missing if isinstance(missing, Unknown) else Unknown("it depends on a condition")
-    if total is None:
-        return Unknown("the numbers do not agree")
+    if not values:
+        return Unknown("no number is written")
     known = [value for value in values if isinstance(value, Value)]
     told = [value for value in known if value.origin.kind == "written"]
     return (told or known)[-1]._replace(value=total)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from dtlint.frameworks import Claim, NamedFile, Reading
-from dtlint.frameworks.cards import card_claims, instance_claims
+from dtlint.frameworks.cards import instance_claims, named_card
 from dtlint.frameworks.jobs import Job, count, everywhere, items, known_keys, text_of_setting, told_at_run
 from dtlint.languages.json_tree import Document, Entry, Node, member
 from dtlint.languages.shell.text import Text, unknown
@@ -89,7 +89,7 @@ def _machine(root: Node) -> Iterator[Claim]:
     for claim in first:
         if all(any(_same(claim, other) for other in each) for each in others):
             yield claim
-        elif claim.setting != "cluster.gpu_memory_gib":
+        else:
             reason = "the task allows several kinds of machine"
             origin = claim.value.origin if isinstance(claim.value, (Value, Unknown)) else None
             yield Claim(claim.setting, Unknown(reason, f"--set {claim.setting}=...", origin), claim.name)
@@ -131,7 +131,7 @@ def _accelerators(node: Node) -> list[tuple[Word, Setting]]:
     word = Word(text_of(node), node.span)
     if word.text is None:
         return [(word, setting_of(word))]
-    found = _COUNTED.fullmatch(word.text.strip())
+    found = _COUNTED.fullmatch(word.text)
     if found is None:
         return [(word, Unknown(f"{word.text} is no accelerator", "", Origin("written", node.span)))]
     kind = word.part(*found.span("kind"))
@@ -155,7 +155,8 @@ def _whole(word: Word) -> Setting:
 
 
 def _counted(kind: Word, number: Setting) -> list[Claim]:
-    return [Claim("cluster.gpus_per_node", number, "accelerators"), *card_claims(kind, "accelerators")]
+    """The card, whose name in SkyPilot's catalog tells its memory: A100 has 40 GB, A100-80GB the other."""
+    return [Claim("cluster.gpus_per_node", number, "accelerators"), *named_card(kind, "accelerators")]
 
 
 def _common(kinds: list[tuple[Word, Setting]]) -> list[Claim]:
@@ -166,10 +167,8 @@ def _common(kinds: list[tuple[Word, Setting]]) -> list[Claim]:
     origin = Origin("written", word.place)
     if len(numbers) > 1:
         number = Unknown(reason, "--set cluster.gpus_per_node=N", origin)
-    names = {
-        claim.value.value for kind, _ in kinds for claim in card_claims(kind, "") if isinstance(claim.value, Value)
-    }
-    gpu = card_claims(word, "accelerators") if len(names) == 1 else ()
+    names = {claim.value.value for kind, _ in kinds for claim in named_card(kind, "") if isinstance(claim.value, Value)}
+    gpu = named_card(word, "accelerators") if len(names) == 1 else ()
     open_gpu = Claim("cluster.gpu", Unknown(reason, "--set cluster.gpu=...", origin), "accelerators")
     return [Claim("cluster.gpus_per_node", number, "accelerators"), *(gpu or (open_gpu,))]
 

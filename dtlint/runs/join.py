@@ -9,9 +9,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
 from dtlint.frameworks import Reading
-from dtlint.languages.traced import Command, Lost, Script, World
+from dtlint.languages.traced import Command, Lost, Script
 from dtlint.runs.assemble import Parts, run_of
 from dtlint.runs.beside import accelerate_launch, lone_configs, one_run
+from dtlint.runs.chosen import around_in_world, in_world
 from dtlint.runs.clash import with_clashes, with_repeated_rank
 from dtlint.runs.configs import read_config
 from dtlint.runs.follow import Candidate, Follower, hosts_of
@@ -135,9 +136,11 @@ class Joiner:
             for found, commands in launches:
                 found = with_clashes(with_repeated_rank(found, commands[0], commands[1:]), earlier)
                 earlier.append(found)
-                here = _in_world(around, world)
+                here = around_in_world(around, world)
                 self._launches.append(
-                    Candidate(found, script.source, folder, world, here, companion, command.folder, hosts)
+                    Candidate(
+                        in_world(found, world), script.source, folder, world, here, companion, command.folder, hosts
+                    )
                 )
 
     # Joining
@@ -262,13 +265,6 @@ class Joiner:
 def _role(role: str, readings: Iterable[Reading]) -> str:
     """The role of a program, unless a reader knows better."""
     return next((reading.role for reading in readings if reading.role), role)
-
-
-def _in_world(around: Reading | None, world: World) -> Reading | None:
-    """What stands around a launch: under a condition (the number of the machine, say) not every machine starts it."""
-    if around is None or world.branch is None or "launch.everywhere" not in around.collections:
-        return around
-    return around._replace(collections={})
 
 
 def _directives(script: Script) -> Reading | None:

@@ -181,21 +181,41 @@ def job_of(container: Node, pod: Pod, reading: Reading, variables: Mapping[str, 
         return None
     image = member(container, "image")
     files = (NamedFile("image", Word(text_of(image), image.span)),) if image is not None else ()
-    script, arguments = _script(words)
-    return Job(script, reading._replace(files=files), arguments, variables, files_of(container, pod), hosts)
+    held = files_of(container, pod)
+    script, arguments = _script(words, held)
+    return Job(script, reading._replace(files=files), arguments, variables, held, hosts)
 
 
-def _script(words: list[Text]) -> tuple[Text, tuple[Text, ...]]:
-    """The text that a shell is given by `-c` with the arguments behind it, else the words as one command."""
-    if (known(words[0]) or "").rpartition("/")[2] not in SHELLS:
+def _script(words: list[Text], files: Mapping[str, Text]) -> tuple[Text, tuple[Text, ...]]:
+    """The text that a shell is given, by `-c` or as one of the container's `files`, with the arguments behind it; else
+    the words as one command.
+    """
+    shell = (known(words[0]) or "").rpartition("/")[2] in SHELLS
+    given = _file_given(words, files)
+    if given is not None:
+        return files[known(words[given]) or ""], tuple(words[given + 1 :])
+    if not shell:
         return quoted(map(_filled_in, words)), ()
     for number, word in enumerate(words[1:-1], 1):
         option = known(word) or ""
         if option.startswith("-") and not option.startswith("--") and "c" in option:
             return words[number + 1], tuple(words[number + 3 :])
-        if not _OPTION.fullmatch(option) and option not in ("pipefail", "errexit"):
+        if not _is_option(option):
             break
     return quoted(words), ()
+
+
+def _is_option(word: str) -> bool:
+    """Whether a word is an option of a shell, or the name behind `-o`."""
+    return _OPTION.fullmatch(word) is not None or word in ("pipefail", "errexit", "nounset", "xtrace")
+
+
+def _file_given(words: list[Text], files: Mapping[str, Text]) -> int | None:
+    """The place of the script among the words that is one of the container's files: the first, or a shell's."""
+    shell = (known(words[0]) or "").rpartition("/")[2] in SHELLS
+    plain = [number for number in range(int(shell), len(words)) if not _is_option(known(words[number]) or "")]
+    first = plain[0] if plain else 0
+    return first if plain and first < (len(words) if shell else 1) and (known(words[first]) or "") in files else None
 
 
 def _filled_in(word: Text) -> Text:
