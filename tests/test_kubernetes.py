@@ -108,6 +108,12 @@ class TestPyTorchJob:
         nodes = run.plan.setting("launch.nodes")
         assert isinstance(nodes, Unknown) and nodes.reason == "between 1 and 4 nodes join (elastic)"
 
+    def test_pods_that_follow_metrics_are_of_no_known_number(self, tmp_path: Path) -> None:
+        policy = "elasticPolicy: {minReplicas: 1, maxReplicas: 9, metrics: [{type: Resource}]}\n"
+        nodes = run_in(tmp_path, pytorch_job("[torchrun, train.py]", 1, policy)).plan.setting("cluster.nodes")
+        assert isinstance(nodes, Unknown)
+        assert nodes.reason == "the number of pods follows the metrics of the elastic policy"
+
     def test_more_machines_awaited_than_start(self, tmp_path: Path) -> None:
         (tmp_path / "job.yaml").write_text(
             pytorch_job('["torchrun", "--nnodes=5", "--nproc_per_node=8", "train.py"]'), encoding="utf-8"

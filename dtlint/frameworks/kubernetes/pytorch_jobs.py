@@ -24,7 +24,7 @@ from dtlint.languages.shell.text import Text
 from dtlint.languages.traced import Piece
 from dtlint.languages.yaml_text import text_of
 from dtlint.record import NamedTuple
-from dtlint.value import Setting, Value
+from dtlint.value import Origin, Setting, Unknown, Value
 
 LAYER = "pytorch-job"
 PORT = "23456"
@@ -74,7 +74,11 @@ def _jobs(root: Node, groups: Sequence[_Group], variables: dict[str, Text]) -> l
 
 
 def _nodes(root: Node, groups: Sequence[_Group]) -> Setting:
-    """A pod each; an elastic job has as many as join, of which the workers are the wish."""
+    """A pod each; of a job that is scaled by what it measures the number is open."""
+    if items(root, "spec", "elasticPolicy", "metrics"):
+        place = member(root, "spec", "elasticPolicy", "metrics") or root
+        why = "the number of pods follows the metrics of the elastic policy"
+        return Unknown(why, "--set cluster.nodes=N", Origin("written", place.span))
     return summed([group.replicas for group in groups])
 
 
@@ -140,7 +144,7 @@ def _world(root: Node, groups: Sequence[_Group]) -> Setting:
 def _node_range(root: Node, groups: Sequence[_Group]) -> Text:
     """The number of pods; `MIN:MAX` of an elastic job, which are the workers where they are not written."""
     policy = member(root, "spec", "elasticPolicy")
-    nodes = _nodes(root, groups)
+    nodes = summed([group.replicas for group in groups])
     if policy is None:
         return text_of_setting(nodes, root.span)
     ends = [text_of(node) if (node := member(policy, name)) is not None else text_of_setting(nodes, policy.span)
