@@ -4,7 +4,6 @@ only launch.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
@@ -20,11 +19,11 @@ from dtlint.runs.kinds import may_be_manifest
 from dtlint.runs.launches import Found, find_launch, rendezvous_key
 from dtlint.runs.lost import lost_words
 from dtlint.runs.merge import merged
-from dtlint.runs.model import FileProblem, Options, Run, RunSet, file_problem
+from dtlint.runs.model import FileProblem, Options, Run, RunSet, file_problem, script_problems
 from dtlint.runs.roles import role_of, role_of_config, role_of_lone_program
 from dtlint.runs.tree import Tree
 from dtlint.runs.versions import image_reading, install_readings
-from dtlint.source import Problem, Source
+from dtlint.source import Source
 
 
 class Joiner:
@@ -102,7 +101,7 @@ class Joiner:
         folder = source.file.parent if source.file is not None else tree.current
         for job in jobs or ():
             script = script_of(job, source, self.options.at(source.file), self._follower.reader(folder))
-            self._follower.problems.extend(map(file_problem, _causes(source, script.problems)))
+            self._follower.problems.extend(script_problems(source, script.problems))
             self._lost.extend(script.lost)
             self._add_worlds(script, folder, job.reading, companion, hosts_in(job, source))
         self._sources[source.path] = source
@@ -115,7 +114,7 @@ class Joiner:
         cluster = {name: str(value.value) for name, value in {**options.cluster, **options.settings}.items()}
         script = read_script(source, options.environment, options.arguments, self._follower.reader(folder), cluster)
         self._sources[source.path] = source
-        self._follower.problems.extend(map(file_problem, _causes(source, script.problems)))
+        self._follower.problems.extend(script_problems(source, script.problems))
         self._lost.extend(script.lost)
         return script
 
@@ -283,20 +282,6 @@ def _unread_default(readings: Sequence[Reading]) -> list[Reading]:
     from dtlint.frameworks.accelerate_launcher import without_config
 
     return [without_config(launch)]
-
-
-OTHER_SHELLS = re.compile(r"#!.*\b(zsh|fish|t?csh|ksh)\b")
-"""First lines that name a shell with a syntax of its own."""
-
-
-def _causes(source: Source, problems: Sequence[Problem]) -> list[Problem]:
-    """The problems without those that follow from the first one that bash would stop at; what bash would not take is
-    no problem of a script for another shell.
-    """
-    if OTHER_SHELLS.match(source.text):
-        return []
-    first = min((problem for problem in problems if problem.fatal), key=lambda each: each.span.start, default=None)
-    return [problem for problem in problems if not problem.fatal or problem is first]
 
 
 def _speaks(reading: Reading) -> bool:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from dtlint.frameworks.jobs import Job, string
+from dtlint.frameworks.kubernetes.pods import Find
 from dtlint.languages.json_tree import Document, Node
-
-Find = Callable[[str, str], "Node | None"]
-"""Gives a manifest of the tree by its kind and name."""
 
 KINDS = (
     "PyTorchJob", "HyperPodPyTorchJob", "MPIJob", "TrainJob", "JobSet", "RayJob", "Job", "Pod", "StatefulSet",

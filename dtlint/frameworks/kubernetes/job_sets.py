@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from dtlint.frameworks import Reading
 from dtlint.frameworks.jobs import (
@@ -17,15 +17,12 @@ from dtlint.frameworks.jobs import (
     text_of_setting,
     told_at_run,
 )
-from dtlint.frameworks.kubernetes.pods import Pod, gpus_of, jobs_of, machine_claims, nodes_claim, replicas
+from dtlint.frameworks.kubernetes.pods import Find, Pod, gpus_of, jobs_of, machine_claims, nodes_claim, replicas
 from dtlint.languages.json_tree import Node, member
 from dtlint.languages.shell.text import Text
 from dtlint.record import NamedTuple
 from dtlint.source import Span
 from dtlint.value import Setting, Unknown
-
-Find = Callable[[str, str], "Node | None"]
-
 
 _OTHERS = "these pods ask for no GPU, and which of the others train is not known"
 

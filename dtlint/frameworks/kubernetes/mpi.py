@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from dtlint.frameworks import Reading
 from dtlint.frameworks.jobs import Job, count, made, number, string, text_of_setting
-from dtlint.frameworks.kubernetes.pods import Pod, gpus_of, jobs_of, machine_claims, nodes_claim, replicas
+from dtlint.frameworks.kubernetes.pods import Find, Pod, gpus_of, jobs_of, machine_claims, nodes_claim, replicas
 from dtlint.languages.json_tree import Node, member
 from dtlint.languages.shell.text import Text
 from dtlint.source import Span
@@ -17,7 +15,6 @@ HOSTS = "/etc/mpi/hostfile"
 """Where the operator puts the host file (mpi-operator, mpi_job_controller.go)."""
 
 MOST_HOSTS = 10_000
-Find = Callable[[str, str], "Node | None"]
 
 
 def read_job(root: Node, find: Find) -> list[Job]:

@@ -16,6 +16,7 @@ from dtlint.languages.yaml_text import text_of
 from dtlint.value import Setting, Unknown, Value
 
 Find = Callable[[str, str], "Node | None"]
+"""Gives a manifest of the tree by its kind and name."""
 
 GPU_RESOURCES = (
     "nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/xe", "habana.ai/gaudi", "aws.amazon.com/neuron",

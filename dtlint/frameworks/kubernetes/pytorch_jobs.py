@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from dtlint.frameworks import Reading
 from dtlint.frameworks.jobs import (
@@ -18,7 +18,7 @@ from dtlint.frameworks.jobs import (
     text_of_setting,
     told_at_run,
 )
-from dtlint.frameworks.kubernetes.pods import Pod, gpus_of, jobs_of, machine_claims, nodes_claim, replicas
+from dtlint.frameworks.kubernetes.pods import Find, Pod, gpus_of, jobs_of, machine_claims, nodes_claim, replicas
 from dtlint.languages.json_tree import Node, member
 from dtlint.languages.shell.text import Text
 from dtlint.languages.traced import Piece
@@ -29,8 +29,6 @@ from dtlint.value import Origin, Setting, Unknown, Value
 LAYER = "pytorch-job"
 PORT = "23456"
 """The port of the rendezvous where the manifest names none (training-operator v1.9.0, pytorchjob_types.go)."""
-
-Find = Callable[[str, str], "Node | None"]
 
 
 class _Group(NamedTuple):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from dtlint.frameworks import Reading
 from dtlint.frameworks.jobs import Job, items
 from dtlint.frameworks.kubernetes.job_sets import Group, nodes_of
 from dtlint.frameworks.kubernetes.pods import (
+    Find,
     Pod,
     environment_of,
     files_of,
@@ -21,7 +20,6 @@ from dtlint.languages.yaml_text import text_of
 from dtlint.value import Value
 
 LAYER = "ray-job"
-Find = Callable[[str, str], "Node | None"]
 
 
 def read_job(root: Node, find: Find) -> list[Job]:
