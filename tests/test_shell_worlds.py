@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dtlint.languages.shell import command_of, read_script
 from dtlint.languages.shell.filters import FILTERS
 from dtlint.languages.shell.simple_commands import FILTERED
@@ -97,6 +99,29 @@ def test_an_unset_variable_is_unknown_and_says_how_to_tell_it() -> None:
     assert last_piece("torchrun $2").how == "--arg 2=..."
     assert last_piece("shift; torchrun $2").how == "--arg 3=..."
     assert last_piece("torchrun $NODE_RANK", environment={"NODE_RANK": "3"}).text == "3"
+
+
+@pytest.mark.parametrize(
+    ("options", "first"),
+    [
+        ("set -e", "a"),
+        ("set -euo pipefail", "a"),
+        ("set -exuo pipefail", "a"),
+        ("set -o pipefail -o nounset -e", "a"),
+        ("set +eo pipefail", "a"),
+        ("set -", "a"),
+        ("set", "a"),
+        ("set -e b", "b"),
+        ("set -eo pipefail b", "b"),
+        ("set -- b", "b"),
+        ("set -eu -- b", "b"),
+        ("set - b", "b"),
+        ("set b", "b"),
+        ("set -oo pipefail nounset b", "b"),
+    ],
+)
+def test_set_takes_options_with_their_names_before_the_positional_parameters(options: str, first: str) -> None:
+    assert last_piece(f"{options}\ntorchrun $1", arguments={"1": "a"}).text == first
 
 
 def test_what_is_given_to_dtlint_stands_where_the_script_takes_it() -> None:

@@ -9,7 +9,7 @@ from dtlint.frameworks.deepspeed_values import whole_number
 from dtlint.frameworks.dotted_keys import Keys
 from dtlint.frameworks.keys import product
 from dtlint.source import Span
-from dtlint.value import Origin, Unknown, Value, default
+from dtlint.value import Origin, Setting, Unknown, Value, default
 
 _COUNTS = ("trainer.nnodes", "trainer.n_gpus_per_node")
 _PROMPT, _RESPONSE = "data.max_prompt_length", "data.max_response_length"
@@ -17,12 +17,23 @@ _PROMPT, _RESPONSE = "data.max_prompt_length", "data.max_response_length"
 
 def ray_launch(keys: Keys, tool: str, place: Span | None) -> Iterator[Claim]:
     """Ray starts the workers, one for each GPU, whatever starts Ray; what is not written is one node."""
+    nodes, each = (None if (node := keys.node(path)) is None else whole_number(node) for path in _COUNTS)
     yield Claim("launch.launcher", Value("ray", Origin("default", place, (), tool)), "trainer")
-    if keys.node("trainer.nnodes") is None:
+    if nodes is None:
         yield Claim("launch.nodes", default(1, tool), "trainer.nnodes")
-    counts = [None if (node := keys.node(path)) is None else whole_number(node) for path in _COUNTS]
-    each = counts[1] or Unknown("one worker for each GPU", "--set launch.processes_per_node=N")
-    yield Claim("launch.processes", product(each, counts[0], "nodes"), _COUNTS[1])
+    yield Claim("launch.processes", product(each or _EACH, nodes, "nodes"), _COUNTS[1])
+
+
+_EACH = Unknown("one worker for each GPU", "--set launch.processes_per_node=N")
+
+
+def ray_workers(nodes: Setting | None, each: Setting | None, tool: str, place: Span | None) -> Iterator[Claim]:
+    """A group of workers that Ray starts, of so many on each of some nodes; what is not written is the tool's own."""
+    yield Claim("launch.launcher", Value("ray", Origin("default", place, (), tool)), "")
+    yield Claim("launch.nodes", nodes or default(1, tool), "num_nodes")
+    if each is not None:
+        yield Claim("launch.processes_per_node", each, "num_gpus_per_node")
+    yield Claim("launch.processes", product(each or _EACH, nodes, "nodes"), "num_gpus_per_node")
 
 
 def answered(keys: Keys, path: str, answers: str, setting_name: str) -> Iterator[Claim]:

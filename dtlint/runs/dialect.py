@@ -40,6 +40,13 @@ MODULES = {
     "gpt-neox": "gpt_neox",
     "axolotl": "axolotl",
     "composer": "composer",
+    "openrlhf": "openrlhf",
+    "openrlhf-critic": "openrlhf_critic",
+    "litgpt": "litgpt",
+    "torchtune": "torchtune",
+    "olmo": "olmo",
+    "lightning-cli": "lightning_cli",
+    "lightning-python": "lightning_python",
 }
 """Which framework module spells the settings of a layer (`spell`, or `spell_in` where the words depend on what else a
 text says), knows where they go (`home`, if it can tell) and how to write them there (`edits`, if the form of the text
@@ -61,6 +68,9 @@ _SPEAK_FOR = (
     "gpt-neox",
     "axolotl",
     "composer",
+    "litgpt",
+    "torchtune",
+    "olmo",
 )
 """Layers that write a setting in the words of the framework in charge."""
 

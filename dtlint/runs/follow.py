@@ -38,15 +38,20 @@ MOST_BASES = 10
 
 
 class Candidate(NamedTuple):
-    """A launch in one world of its script, with the files that it names."""
+    """A launch in one world of its script, with the files that it names.
+
+    `around` is what says on which machines the script runs: its directives, or the manifest that holds it; `hosts` is
+    the host file that goes with it.
+    """
 
     found: Found
     script: Source
     folder: Path
     world: World
-    directives: Reading | None
+    around: Reading | None
     companion: bool
     moved: str
+    hosts: Source | None = None
 
 
 class Follower:
@@ -99,7 +104,7 @@ class Follower:
             return [(candidate.script, image_reading(named.path))]
         if named.role == "hostfile":
             source = self._resolve(named, candidate)
-            return [] if source is None else [(source, _hosts(source, candidate.found))]
+            return [] if source is None else [(source, hosts_of(source, candidate.found))]
         if named.role in ("script", "module"):
             source = self._resolve(named, candidate)
             return [] if source is None else self._program_and_files(source, candidate)
@@ -339,7 +344,7 @@ def _fsdp_config(source: Source) -> Reading:
     return read_config(read_json(source))
 
 
-def _hosts(source: Source, found: Found) -> Reading:
+def hosts_of(source: Source, found: Found) -> Reading:
     """The host file of an mpirun, or one that GPT-NeoX's config names; other launchers read theirs themselves."""
     launch = next((reading for reading in found.readings if reading.layer in ("mpirun", "gpt-neox")), None)
     if launch is None:

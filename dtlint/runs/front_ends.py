@@ -47,7 +47,14 @@ MARKS: Mapping[str, Marks] = {
         ("run_grpo", "run_vlm_grpo", "run_distillation", "run_ppo", "examples/run_", "policy.", "cluster."),
     ),
     "axolotl": Marks(("base_model",), ("axolotl", "finetune.py")),
+    "olmo": Marks(("global_train_batch_size",)),
     "composer": Marks(("global_train_batch_size",)),
+    "torchtune": Marks(("_component_",), ("_distributed", "_single_device")),
+    "openrlhf": Marks((), ("openrlhf",)),
+    "xtuner": Marks((), ("xtuner",)),
+    "litgpt": Marks(("logger_name:",), ("litgpt",)),
+    "torchtune_single": Marks(()),
+    "lightning_cli": Marks(("trainer:",), ("fit", "validate", "test", "predict", "--trainer.")),
     "gpt_neox": Marks(
         ("pipe_parallel_size", "pipe-parallel-size", "model_parallel_size", "model-parallel-size"), ("deepy.py",)
     ),

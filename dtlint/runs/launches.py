@@ -18,7 +18,7 @@ from dtlint.value import written
 LAUNCHERS = frozenset(
     (
         "torchrun", "deepspeed", "accelerate", "llamafactory-cli", "axolotl", "swift", "megatron", "xtuner", "composer",
-        "tune", "horovodrun", "colossalai", "trl",
+        "tune", "horovodrun", "colossalai", "trl", "hyperpodrun",
     )
 )  # fmt: skip
 """Programs that start training processes. Those without a reader of their own are listed, with nothing claimed."""
@@ -31,8 +31,14 @@ LAUNCHER_MODULES = frozenset(
 )  # fmt: skip
 _WORDS_BEFORE_ACCELERATE = 8
 MANAGERS = ("srun", "mpirun")
-_WITH_CONFIGS = ("axolotl", "composer")
-"""Launchers that belong to a front end of their own, by the module that reads both."""
+_WITH_CONFIGS = {
+    "axolotl": "axolotl",
+    "composer": "composer",
+    "tune": "torchtune",
+    "xtuner": "xtuner",
+    "litgpt": "litgpt",
+}
+"""Launchers that belong to a front end of their own, with the module that reads both."""
 ReadFile = Callable[[str], Source | None]
 _OF_NEMO = ("model.", "exp_manager.")
 """What overrides of NeMo's configs begin with."""
@@ -66,7 +72,7 @@ def find_launch(command: Command, read_file: ReadFile) -> Found | None:
     program = launcher.rest if launcher is not None else _program(words)
     arguments = _argument_readings(program)
     managed = any(reading.layer in MANAGERS for reading in readings)
-    if launcher is None and not _is_launch(words, program, arguments, managed):
+    if launcher is None and not _is_launch(words, program, arguments, managed, _is_rank(command.env)):
         return None
     started = [launcher] if launcher is not None else [] if managed else [_plain_start(words, program, command.env)]
     around = (_environment_reading(command, readings), _starters_reading(command))
@@ -139,7 +145,8 @@ def _launcher_reading(words: tuple[Word, ...], env: Mapping[str, Word], read_fil
     if torchtitan_launcher.recognise(words, env):
         return torchtitan_launcher.read_launch(words, env)
     name = program_name(words[0])
-    if name in _WITH_CONFIGS and (own := import_module(f"dtlint.frameworks.{name}")).recognise_launch(words):
+    module = _WITH_CONFIGS.get(name, "")
+    if module and (own := import_module(f"dtlint.frameworks.{module}")).recognise_launch(words):
         found: Reading = own.read_launch(words, env)
         return found
     from dtlint.frameworks import trl
@@ -207,14 +214,21 @@ def _program(words: tuple[Word, ...]) -> tuple[Word, ...]:
     return found.words if found is not None else itself
 
 
-def _is_launch(words: Sequence[Word], program: Sequence[Word], arguments: Sequence[Reading], managed: bool) -> bool:
+def _is_launch(
+    words: Sequence[Word], program: Sequence[Word], arguments: Sequence[Reading], managed: bool, numbered: bool
+) -> bool:
     if program_name(words[0]) in LAUNCHERS and len(words) > 1:
         return True
     if program and (program[0].text or "") in LAUNCHER_MODULES:
         return True
     if any(reading.framework or reading.frontend or _names_config(reading) for reading in arguments):
         return True
-    return managed and bool(program) and (program[0].text or "").endswith(".py")
+    return (managed or numbered) and bool(program) and (program[0].text or "").endswith(".py")
+
+
+def _is_rank(env: Mapping[str, Word]) -> bool:
+    """Whether a program finds its rank among all in its environment, and where they meet."""
+    return env.keys() >= {"RANK", "WORLD_SIZE", "MASTER_ADDR"}
 
 
 def _names_config(reading: Reading) -> bool:

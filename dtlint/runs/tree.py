@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dtlint.source import Source, read_source
 
 if TYPE_CHECKING:
+    from dtlint.languages.json_tree import Document
     from dtlint.languages.python.program import Program
 
 SKIPPED = frozenset(
@@ -41,7 +42,7 @@ class Tree:
     `texts` stand for what is on disk.
 
     `asked` keeps what the files of a folder ask for (versions.py), `programs` the modules that a script leads to
-    (programs.py).
+    (programs.py), `manifests` those below a folder that others name (orchestrators.py).
     """
 
     __slots__ = (
@@ -53,6 +54,7 @@ class Tree:
         "_texts",
         "asked",
         "current",
+        "manifests",
         "programs",
         "root",
     )
@@ -67,6 +69,7 @@ class Tree:
         self._bases_of: dict[Path, tuple[str, ...]] = {}
         self._entries: dict[str, frozenset[str] | None] = {}
         self.asked: dict[Path, tuple[Any, ...]] = {}
+        self.manifests: dict[tuple[Path, bool], tuple[Document, ...]] = {}
         self.programs: dict[tuple[Path | None, str], Program] = {}
 
     def shown(self, file: Path) -> str:

@@ -117,6 +117,7 @@ _ASKED_FOR = (
     "transformers",
     "accelerate",
     "trl",
+    "lightning",
     "major",
 )
 """What stands in a file that asks for a package that is known, in small letters, and what follows it there."""

@@ -155,8 +155,10 @@ WRITERS: Mapping[str, Writer] = {
     "torchtitan-toml": _section_entry,
     "nemo-yaml": _section_entry,
     "nanotron-yaml": _section_entry,
+    "lightning-cli": _section_entry,
     "fsdp-python": _keyword,
     "ddp-python": _keyword,
+    "lightning-python": _keyword,
     "transformers-python": _keyword,
 }
 """How the text of a layer takes a new setting."""

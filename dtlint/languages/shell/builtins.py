@@ -95,19 +95,19 @@ def _trap(call: Call) -> None:
 
 
 def _set(call: Call) -> None:
+    """`set`: options, each `o` among their letters with the name that follows, then the positional parameters."""
     words = call.words[1:]
-    for number, word in enumerate(words):
-        text = word.text
-        if text in ("-a", "+a", "allexport"):
-            call.shell.exports_all = text == "-a" or (number > 0 and words[number - 1].text == "-o")
-        if text == "--":
-            call.shell.positional = positional_of(words[number + 1 :])
+    number = 0
+    while number < len(words):
+        text = words[number].text
+        if text in ("-", "--") or text is None or text[:1] not in ("-", "+"):
+            rest = words[number + (text in ("-", "--")) :]
+            call.shell.positional = positional_of(rest) if rest or text == "--" else call.shell.positional
             return
-        if text is None or text[:1] not in ("-", "+"):
-            if number and words[number - 1].text in ("-o", "+o"):
-                continue
-            call.shell.positional = positional_of(words[number:])
-            return
+        named = words[number + 1 : number + 1 + text.count("o")]
+        if "a" in text or any(name.text == "allexport" for name in named):
+            call.shell.exports_all = text[0] == "-"
+        number += 1 + len(named)
 
 
 def _shift(call: Call) -> None:
