@@ -108,6 +108,7 @@ def _remedy(remedy: Remedy) -> Json:
         "saves": _saving(remedy.saves),
         "changes_training": remedy.changes_training,
         "raises": list(remedy.raises),
+        "enough": remedy.enough,
         "edits": [_edit(edit) for edit in remedy.edits],
     }
 

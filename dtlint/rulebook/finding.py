@@ -64,7 +64,8 @@ class Remedy(NamedTuple):
     """A change that helps. `set` holds every setting that changes, those that must follow too; `text` says what to
     write.
 
-    `raises` names rules that fire on the changed plan and do not today.
+    `raises` names rules that fire on the changed plan and do not today; `enough` says whether the finding is gone then,
+    None where that is not decided or no setting expresses the change.
     """
 
     set: Mapping[str, Plain]
@@ -73,6 +74,7 @@ class Remedy(NamedTuple):
     changes_training: bool = False
     raises: tuple[str, ...] = ()
     edits: tuple[Edit, ...] = ()
+    enough: bool | None = None
 
 
 class Finding(NamedTuple):

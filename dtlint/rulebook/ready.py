@@ -15,7 +15,7 @@ from dtlint.rulebook.expressions import (
 from dtlint.rulebook.operands import Operand, Truth, as_truth
 from dtlint.rulebook.rule import Rule, Verdict
 from dtlint.rulebook.scope import Scope, names_of
-from dtlint.rulebook.sentences import Sentence, compile_sentence, fill
+from dtlint.rulebook.sentences import Sentence, compile_sentence, fill, is_whole
 from dtlint.value import Unknown
 
 
@@ -52,10 +52,17 @@ class ReadyRule:
 
     def sentence(self, text: str, scope: Scope) -> str:
         """A sentence of the rule with the plan's numbers."""
+        return fill(self._compiled(text), scope)
+
+    def is_whole(self, text: str, scope: Scope) -> bool:
+        """Whether every number of a sentence of the rule is known."""
+        return is_whole(self._compiled(text), scope)
+
+    def _compiled(self, text: str) -> Sentence:
         found = self._sentences.get(text)
         if found is None:
             found = self._sentences[text] = compile_sentence(text, self.names)
-        return fill(found, scope)
+        return found
 
     def judge(self, scope: Scope) -> Verdict | Unknown | None:
         """The first verdict that holds; Unknown if that cannot be decided; None if none holds or the rule does not
