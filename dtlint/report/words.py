@@ -72,9 +72,10 @@ def day_cost(cost: Cost) -> str:
 
 
 def lasting_cost(cost: Cost) -> str:
-    """What is no matter of time: memory, and what stops."""
+    """What is no matter of time: memory, what stops, and what is counted in a unit of its own."""
     memory = f"{spell(cost.memory_bytes, 'gb')} on one GPU" if cost.memory_bytes else ""
-    return "; ".join(filter(None, (memory, _stop(cost.stops) if cost.stops else "")))
+    amount = f"{spell(cost.amount.size, 'count')} {printable(cost.amount.unit)}" if cost.amount else ""
+    return "; ".join(filter(None, (memory, _stop(cost.stops) if cost.stops else "", amount)))
 
 
 def finding_lines(finding: Finding) -> list[str]:

@@ -10,15 +10,16 @@ from dtlint.config import Config
 from dtlint.plan import Plan
 from dtlint.record import NamedTuple
 from dtlint.rulebook.confidence import confidence
+from dtlint.rulebook.cures import proposals
 from dtlint.rulebook.evidence import MOST_RELATED, evidence, joined
-from dtlint.rulebook.finding import Finding, Summary, Undecided
+from dtlint.rulebook.finding import Finding, Remedy, Summary, Undecided
 from dtlint.rulebook.hits import Hit, by_cause, on_runs, on_tree, tree_of, undecided
 from dtlint.rulebook.ignores import COLLECTIONS, Ignore, collections_of, hiding, ignores_in, left_out, standing_before
 from dtlint.rulebook.price import Priced, Watch, priced_proposals, remedies_of
 from dtlint.rulebook.ready import ReadyRule
 from dtlint.rulebook.rule import SEVERITIES, WORST_FIRST, Rule, Severity
 from dtlint.rulebook.summary import summary_of
-from dtlint.rulebook.toll import cost_of
+from dtlint.rulebook.toll import cost_of, cost_of_tree
 from dtlint.runs.model import Run, RunSet
 
 MOST_PRICED = 100
@@ -206,12 +207,18 @@ def _priced(
     for finding, hit in sightings[:MOST_PRICED]:
         priced = [] if hit.run is None else priced_proposals(hit.ready, hit.scope)
         watch = Watch(watched, frozenset(each.ready.rule.name for each in hits if each.run == hit.run))
-        findings.append(finding if hit.run is None else _with_price(finding, hit, priced, watch))
+        findings.append(_with_toll(finding, hit) if hit.run is None else _with_price(finding, hit, priced, watch))
         if hit.run is not None and any(remedy.saves.share_of_step for remedy in findings[-1].remedies):
             proposed.setdefault(hit.run, []).extend(priced)
     findings.extend(sighting.finding._replace(confidence="medium") for sighting in sightings[MOST_PRICED:])
     run = min(proposed, default=None)
     return findings, None if run is None else summary_of(runs.runs[run].plan, watched, proposed[run])
+
+
+def _with_toll(finding: Finding, hit: Hit) -> Finding:
+    """A finding about the tree: no plan is priced, and its remedies are texts."""
+    remedies = tuple(Remedy({}, each.text) for each in proposals(hit.ready, hit.scope))
+    return finding._replace(cost=cost_of_tree(hit.ready, hit.verdict, hit.scope), remedies=remedies)
 
 
 def _with_price(finding: Finding, hit: Hit, priced: Sequence[Priced], watch: Watch) -> Finding:
