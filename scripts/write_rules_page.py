@@ -39,8 +39,8 @@ INTRODUCTION = """\
 # The rules
 
 Each rule is one documented mistake. This page is written from the rule files by `scripts/write_rules_page.py`;
-`dtlint explain NAME` shows a rule in the terminal with all of its examples, and `dtlint explain NAME PATH` with a plan's
-own numbers. [policy.md](policy.md) says what is no rule, and [house-rules.md](house-rules.md) how a team writes its own.
+`dtlint explain NAME` shows a rule in the terminal with all of its examples, and `dtlint explain NAME PATH` with a
+plan's own numbers. [policy.md](policy.md) says what is no rule, [house-rules.md](house-rules.md) how a team writes one.
 
 An **error** fails, runs out of memory, hangs or trains wrongly; a **warning** wastes time or money; a **note** is
 advice. Expressions speak of the settings and facts that `dtlint plan` prints. Where a number in a condition is not

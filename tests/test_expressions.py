@@ -15,6 +15,7 @@ from dtlint.rulebook.expressions import ExpressionError, Names, compile_conditio
 from dtlint.rulebook.functions import Type, invoke, type_of
 from dtlint.rulebook.library import FUNCTIONS
 from dtlint.rulebook.operands import OPEN, Operand
+from dtlint.rulebook.parts import parts
 from dtlint.rulebook.sentences import compile_sentence, fill
 from dtlint.value import Unknown
 
@@ -318,6 +319,21 @@ def test_a_function_has_a_value_or_none_for_any_numbers(name: str, arguments: li
         count = len(function.parameters) + (function.more is not None)
         found = invoke(function, Table(VALUES), tuple(arguments[:count]))
         assert isinstance(found, (bool, int, float, str, Interval, Unknown))
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("a > 1", ["a > 1"]),
+        ("a > 1 and (b or c) and d in [1, 2]", ["a > 1", "(b or c)", "d in [1, 2]"]),
+        ("a and b or c", ["a and b or c"]),
+        ('name == "this and that" and\n b', ['name == "this and that"', "b"]),
+        ("a and (b and c)", ["a", "(b and c)"]),
+        ("1 if a and b else c", ["1 if a and b else c"]),
+    ],
+)
+def test_the_parts_of_a_condition_that_must_all_hold(condition: str, expected: list[str]) -> None:
+    assert parts(condition) == expected
 
 
 # Sentences

@@ -16,7 +16,7 @@ from dtlint.rulebook.finding import Finding, Remedy, Summary, Undecided
 from dtlint.rulebook.hits import Hit, by_cause, on_runs, on_tree, tree_of, undecided
 from dtlint.rulebook.ignores import COLLECTIONS, Ignore, collections_of, hiding, ignores_in, left_out, standing_before
 from dtlint.rulebook.price import Priced, Watch, priced_proposals, remedies_of
-from dtlint.rulebook.ready import ReadyRule
+from dtlint.rulebook.ready import ReadyRule, formula_of
 from dtlint.rulebook.rule import SEVERITIES, WORST_FIRST, Rule, Severity
 from dtlint.rulebook.summary import summary_of
 from dtlint.rulebook.toll import cost_of, cost_of_tree
@@ -147,21 +147,13 @@ def _sighting(group: Sequence[Hit], config: Config) -> Sighting:
         hit.anchor.span,
         joined(places, hit.anchor.span),
         runs=tuple(dict.fromkeys(each.run for each in group if each.run is not None)),
-        formula=_formula(hit),
+        formula=formula_of(hit.ready, hit.scope),
     )
     return Sighting(finding, hit)
 
 
 def _headline(hit: Hit) -> str:
     return hit.ready.sentence(hit.verdict.say or hit.ready.rule.say, hit.scope)
-
-
-def _formula(hit: Hit) -> str:
-    """The rule's formula with the plan's numbers, "" where one of them is not known."""
-    formulas = hit.ready.rule.formulas
-    found = next((each for each in formulas if not each.when or hit.ready.truth(each.when, hit.scope) is True), None)
-    known = found is not None and hit.ready.is_whole(found.say, hit.scope)
-    return hit.ready.sentence(found.say, hit.scope) if found is not None and known else ""
 
 
 def _ignores(runs: RunSet, config: Config) -> tuple[list[Ignore], tuple[str, ...]]:

@@ -84,3 +84,11 @@ class ReadyRule:
         """The verdict that holds on a plan as a whole, if any."""
         found = self.judge(self.scope(plan))
         return found if isinstance(found, Verdict) else None
+
+
+def formula_of(ready: ReadyRule, scope: Scope) -> str:
+    """The rule's formula with the plan's numbers, "" where one of them is not known."""
+    formulas = ready.rule.formulas
+    found = next((each for each in formulas if not each.when or ready.truth(each.when, scope) is True), None)
+    known = found is not None and ready.is_whole(found.say, scope)
+    return ready.sentence(found.say, scope) if found is not None and known else ""
