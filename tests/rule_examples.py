@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from dtlint.config import Config
@@ -16,6 +16,9 @@ from dtlint.rulebook.rule import Example, Rule
 from dtlint.runs import Options, read_runs
 from dtlint.runs.model import RunSet
 from dtlint.value import given
+
+FOLDERS = TemporaryDirectory(prefix="dtlint-examples-")
+"""Where the examples lie; it goes with the process."""
 
 RULES = {rule.name: rule for rule in built_in()}
 
@@ -45,7 +48,8 @@ def read(folder: Path, example: Example) -> Read:
 def reading(name: str, number: int) -> Read:
     """An example of a rule, by the rule's name and the example's number from 1."""
     example = RULES[name].examples[number - 1]
-    folder = Path(mkdtemp(prefix="dtlint-example-")).resolve()
+    folder = Path(FOLDERS.name).resolve() / f"{name}-{number}"
+    folder.mkdir()
     for path, text in example.files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text, encoding="utf-8")
