@@ -246,10 +246,9 @@ class TestDeepSpeed:
     def test_a_file_decides_alone(self) -> None:
         found = deepspeed("deepspeed_config_file: ds.json", "zero_stage: 3", beside="mixed_precision: bf16")
         assert [(file.role, file.path.text) for file in found.files] == [("deepspeed", "ds.json")]
-        assert members(found, "config.conflicts", "name", "effect") == [
-            ("mixed_precision", "excluded"),
-            ("zero_stage", "excluded"),
-        ]
+        assert members(found, "config.conflicts", "name", "effect", "others") == [("mixed_precision", "excluded", 1)]
+        (clash,) = found.collections["config.conflicts"]
+        assert [label for _, label in clash.related] == ["the file that decides", "refused too"]
         assert "sharding.stage" not in claims(deepspeed("deepspeed_config_file: ds.json"))
 
 

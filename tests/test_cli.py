@@ -366,7 +366,26 @@ def test_why_a_rule_fired_or_did_not(folder: Path, capsys: pytest.CaptureFixture
     assert "fires (slower)" in out
     assert "parallel.tensor = 16 (bad.sh:3" in out
     run(["explain", "tp-crosses-node", "good.sh"])
-    assert "does not fire" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "does not fire" in out
+    assert "not slower: topology.tensor_nodes > 1 is false" in out
+    run(["explain", "zero3-internode-comm", "good.sh"])
+    assert "does not apply: sharding.stage == 3 is false" in capsys.readouterr().out
+
+
+def test_a_rule_that_fires_shows_its_formula_with_the_numbers_of_the_plan(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = LAUNCH.replace("size 16 --pipeline-model-parallel-size 1", "size 1 --pipeline-model-parallel-size 8")
+    write(folder, idle__sh=script.replace("--global-batch-size 64", "--global-batch-size 32"))  # 32 over DP 32 / 8
+    run(["explain", "pipeline-bubble", "idle.sh"])
+    assert "formula: idle = (P-1)/(M+P-1) = 7/(8+7)" in capsys.readouterr().out
+
+
+def test_what_a_rule_waits_for_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(folder, open__sh=CLEAN.replace("size 8 ", "size $1 "))
+    run(["explain", "tp-crosses-node", "open.sh"])
+    assert "does not apply: not known: parallel.tensor > 1" in capsys.readouterr().out
 
 
 def test_a_plan_is_printed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

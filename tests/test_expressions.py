@@ -15,6 +15,7 @@ from dtlint.rulebook.expressions import ExpressionError, Names, compile_conditio
 from dtlint.rulebook.functions import Type, invoke, type_of
 from dtlint.rulebook.library import FUNCTIONS
 from dtlint.rulebook.operands import OPEN, Operand
+from dtlint.rulebook.parts import parts
 from dtlint.rulebook.sentences import compile_sentence, fill
 from dtlint.value import Unknown
 
@@ -320,6 +321,21 @@ def test_a_function_has_a_value_or_none_for_any_numbers(name: str, arguments: li
         assert isinstance(found, (bool, int, float, str, Interval, Unknown))
 
 
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("a > 1", ["a > 1"]),
+        ("a > 1 and (b or c) and d in [1, 2]", ["a > 1", "(b or c)", "d in [1, 2]"]),
+        ("a and b or c", ["a and b or c"]),
+        ('name == "this and that" and\n b', ['name == "this and that"', "b"]),
+        ("a and (b and c)", ["a", "(b and c)"]),
+        ("1 if a and b else c", ["1 if a and b else c"]),
+    ],
+)
+def test_the_parts_of_a_condition_that_must_all_hold(condition: str, expected: list[str]) -> None:
+    assert parts(condition) == expected
+
+
 # Sentences
 
 
@@ -330,7 +346,9 @@ def test_a_function_has_a_value_or_none_for_any_numbers(name: str, arguments: li
         ("{7 / 15:percent}", "47%"),
         ("{0.004:percent}", "0.4%"),
         ("TP {parallel.tensor} over {framework}", "TP 8 over megatron"),
-        ("{batch.micro} samples", "? samples"),
+        ("{batch.micro} samples", "(not known) samples"),
+        ("TP 8[[ on {parallel.tensor} GPUs]][[, {batch.micro} samples]] a step", "TP 8 on 8 GPUs a step"),
+        ("[[ $A ]] && run {parallel.tensor}", "[[ $A ]] && run 8"),
         ("{16 * 7e10:gb}", "1,120 GB"),
         ("{17179869184:gib}", "16 GiB"),
         ("{25165824:bytes}", "24 MiB"),

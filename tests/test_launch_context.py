@@ -107,6 +107,7 @@ class TestStarters:
         [
             ("srun torchrun --nnodes 2 --node_rank $SLURM_NODEID train.py", ["early"]),
             ("srun torchrun --nnodes 2 --node_rank=0 train.py", ["constant"]),
+            ("srun torchrun --nnodes 2 --node_rank=0 --node-rank 0 train.py", ["constant"]),
             ("srun bash -c 'torchrun --nnodes 2 --node_rank $SLURM_NODEID train.py'", []),
             ("srun -w node1 torchrun --nnodes 2 --node_rank 1 train.py", []),
             ("srun torchrun --nnodes 2 --rdzv_backend c10d --node_rank 0 train.py", []),

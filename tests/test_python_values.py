@@ -387,7 +387,7 @@ def test_an_environment_default_is_assumed() -> None:
 
 def test_imported_modules_as_written() -> None:
     module = read_module(Source("a.py", "import a.b\nfrom . import c\nfrom ..d import e\nfrom f import *"))
-    assert imported_modules(module) == ("a.b", ".c", "..d", "..d.e", "f")
+    assert imported_modules(module) == ("a.b", ".c", ".", "..d", "..d.e", "f")
 
 
 def test_following_the_imports_of_an_entry_script() -> None:

@@ -39,6 +39,7 @@ def test_a_finding() -> None:
         "gpu_hours_per_day": {"low": 62915, "high": 62915},
         "usd_per_day": None,
         "stops": None,
+        "amount": None,
         "needs": ["cluster.usd_per_gpu_hour"],
         "assumed": ["cluster.gpu", "data.sequence_length"],
     }

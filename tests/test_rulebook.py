@@ -275,6 +275,21 @@ def test_a_flood_of_findings_is_reported_whole_and_priced_in_part() -> None:
     assert report.remarks == ("50 findings beyond 100 are not priced",)
 
 
+def test_a_headline_says_what_would_tell_a_number_that_it_lacks() -> None:
+    lacking = rule('when: parallel.tensor > 1\nsay: "{batch.micro} samples"')
+    (finding,) = checked("parallel.tensor = 2", lacking).findings
+    assert finding.message == "(not told: --set batch.micro=...) samples"
+
+
+def test_what_is_said_twice_of_one_place_is_one_finding_with_the_places_of_both() -> None:
+    source = source_of("call loop other")
+    call, loop, other = (source.span(*span) for span in ((0, 4), (5, 9), (10, 15)))
+    members = tuple(Member(call, {}, ((place, "leads here"),)) for place in (loop, other))
+    found = rule("each: call in code.collectives\nwhen: true\nsay: one cause")
+    (finding,) = check(runs_of(run_of(source, {"code.collectives": members})), [found], Config()).findings
+    assert [spot(related.span)[1] for related in finding.related] == ["loop", "other"]
+
+
 # What would help
 
 
@@ -288,6 +303,30 @@ def test_remedies_are_priced_on_the_whole_plan_and_sorted_by_what_they_save() ->
     assert [saving.middle for saving in savings if saving] == sorted(
         (saving.middle for saving in savings if saving), reverse=True
     )
+
+
+def test_a_remedy_that_leaves_the_finding_stand_says_so() -> None:
+    (finding,) = checked(LARGE, IDLE).findings
+    # of DP 2: 128 / (2 x 2) = 32 micro-batches idle 7 / 39 of a step, 32 / (1 x 2) = 16 idle 7 / 23: above 0.15
+    assert {remedy.text: remedy.enough for remedy in finding.remedies} == {
+        "batch.global=128": False,
+        "batch.micro=1": False,
+    }
+
+
+def test_a_remedy_that_raises_an_error_is_offered_where_every_other_does() -> None:
+    wide = rule(
+        "name: wide\nwhen: parallel.tensor > 4\nremedies: [{set: {parallel.tensor: 4}}, {set: {parallel.tensor: 2}}]"
+    )
+    two = rule("id: DT902\nname: two\nwhen: parallel.tensor == 2\noutcome: launch-fails")
+    low = rule("id: DT903\nname: low\nwhen: parallel.tensor < 5\noutcome: launch-fails")
+    plan = "parallel.tensor = 8\nparallel.world_size = 8"
+    assert {remedy.set["parallel.tensor"] for remedy in checked(plan, wide, two).findings[0].remedies} == {4}
+    offered = checked(plan, wide, two, low).findings[0].remedies
+    assert {(remedy.set["parallel.tensor"], remedy.raises) for remedy in offered} == {
+        (4, ("low",)),
+        (2, ("two", "low")),
+    }
 
 
 def test_a_remedy_edits_the_literals_that_it_replaces() -> None:

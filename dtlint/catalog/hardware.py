@@ -95,12 +95,12 @@ _NOISE = frozenset((
     "nvidia", "amd", "tesla", "geforce", "quadro", "instinct", "habana", "gpu", "accelerator", "card", "graphics",
     "hbm2", "hbm3", "hbm3e",
 ))  # fmt: skip
-_FORM = r"sxm\d?"
+_FORM = r"sxm\d?|nvlink"
 _SIZE = r"(\d+)(?:g|gb|gib)"
 
 
 def plain_word(word: str) -> str:
-    """A word of a GPU's name in one spelling: `sxm4` is sxm, `80g` is 80gb."""
+    """A word of a GPU's name in one spelling: `sxm4` and `nvlink` are sxm, `80g` is 80gb."""
     if re.fullmatch(_FORM, word):
         return "sxm"
     size = re.fullmatch(_SIZE, word)

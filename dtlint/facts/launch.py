@@ -39,6 +39,12 @@ def meets_itself(plan: Plan) -> FactValue:
     return bool(plan.collection("launch.own_hosts"))
 
 
+@register("launch.chosen_machine", "flag", "", (), "torchrun-doc")
+def chosen_machine(plan: Plan) -> FactValue:
+    """Whether only machines of some numbers start the launch so (`if [ $NODE_RANK -eq 0 ]`)."""
+    return bool(plan.collection("launch.chosen"))
+
+
 @register("launch.rank_in_file", "flag", "", ("launch.node_rank",), "accelerate-launch")
 def rank_in_file(plan: Plan) -> FactValue:
     """Whether a config gives the machine's number, so that it is the same wherever the config is read."""

@@ -28,7 +28,8 @@ class Claim(NamedTuple):
 
 class NamedFile(NamedTuple):
     """A file that a launch or config names: its role ("deepspeed", "accelerate", "script", "arguments", "hostfile",
-    "torchtitan", "nemo", "config" for one whose content tells whose it is) and its path as written.
+    "torchtitan", "torchtitan-module", "nemo", "config" for one whose content tells whose it is)
+    and its path as written.
     """
 
     role: str

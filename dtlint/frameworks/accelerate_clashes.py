@@ -27,22 +27,21 @@ _SECTION_OF = {
 
 
 def beside_file(every: list[Key], names: Given) -> Iterator[Member]:
-    """A DeepSpeed file decides alone: Accelerate refuses the same settings beside it."""
+    """A DeepSpeed file decides alone: Accelerate refuses the same settings beside it, all of them in one sentence."""
     file = names.node("deepspeed_config_file")
     if file is None or names.known("distributed_type") != "DEEPSPEED":
         return
-    for key in every:
-        clashes = key.name in _IN_FILE if key.section else key.name == "mixed_precision"
-        if clashes and names.node(key.name) is not None:
-            fields = texts(
-                key.entry.place,
-                setting=key.name,
-                name=key.name,
-                winner_name="deepspeed_config_file",
-                effect="excluded",
-            )
-            told = {"value": setting(key.entry.node), "winner": setting(file)}
-            yield Member(key.entry.place, {**fields, **told}, ((file.span, "the file that decides"),))
+    clashing = [key for key in every if _decided_by_file(key) and names.node(key.name) is not None]
+    for key in clashing[:1]:
+        place = key.entry.place
+        fields = texts(place, setting=key.name, name=key.name, winner_name="deepspeed_config_file", effect="excluded")
+        told = {"value": setting(key.entry.node), "winner": setting(file), "others": written(len(clashing) - 1, place)}
+        others = tuple((each.entry.place, "refused too") for each in clashing[1:])
+        yield Member(place, {**fields, **told}, ((file.span, "the file that decides"), *others))
+
+
+def _decided_by_file(key: Key) -> bool:
+    return key.name in _IN_FILE if key.section else key.name == "mixed_precision"
 
 
 def without_sync(every: list[Key], names: Given) -> Iterator[Member]:

@@ -57,14 +57,18 @@ def keys_of(root: Node | None, given: Mapping[str, tuple[str, Node | None]] | No
     """The keys of a config; `given` are those of a command line, which count more: how each is spelled there, and its
     value, None for one that it takes out.
     """
-    nodes = dict(flat("", root)) if root is not None else {}
-    for name, (_, node) in (given or {}).items():
+    return put_over(dict(flat("", root)) if root is not None else {}, given or {})
+
+
+def put_over(nodes: dict[str, Node], given: Mapping[str, tuple[str, Node | None]]) -> Keys:
+    """Keys under those of a command line, each of which replaces all below it that is no section of it too."""
+    for name, (_, node) in given.items():
         if node is None or node.kind != "object":
             nodes = {each: value for each, value in nodes.items() if not f"{each}.".startswith(f"{name}.")}
         if node is not None:
             nodes[name] = node
             nodes.update(flat(name, node))
-    return Keys(nodes, {name: spelled for name, (spelled, _) in (given or {}).items()})
+    return Keys(nodes, {name: spelled for name, (spelled, _) in given.items()})
 
 
 def flat(above: str, node: Node) -> Iterator[tuple[str, Node]]:

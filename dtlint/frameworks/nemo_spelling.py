@@ -8,6 +8,9 @@ from dtlint.frameworks import Reading
 from dtlint.frameworks.dotted_keys import spelled
 from dtlint.value import Plain
 
+NEMO_MARKS = ("nemo.collections", "nemo import", "nemo_run", "megatron.bridge")
+"""Texts of which a program that builds NeMo 2's or Megatron-Bridge's configs holds one."""
+
 
 def _degree(name: str) -> tuple[str, ...]:
     """A key of the model's section in NeMo 1, of the strategy's in NeMo 2."""

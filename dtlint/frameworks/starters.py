@@ -55,12 +55,14 @@ def _same_rank(command: Command) -> Iterator[Member]:
         return
     if any(word.shown.partition("=")[2] == "c10d" or word.text == "c10d" for word in command.argv):
         return
-    for flag, value in ranks(command.argv):
+    given = [*ranks(command.argv)]
+    for flag, value in given[-1:]:
         variable = _expanded_early(value, srun)
         shown = value.text if value.text is not None and value.text.isdecimal() else variable
         if shown:
             fields = texts(value.place, name=flag, variable=shown, cause="early" if variable else "constant")
-            yield Member(value.place, fields)
+            before = tuple((word.place, "written before, without effect") for _, word in given[:-1])
+            yield Member(value.place, fields, before)
 
 
 def _srun(command: Command) -> Command | None:

@@ -1,19 +1,23 @@
-"""torchtitan's TOML config with the overrides of its command line (v0.1 and v0.2; main configures in Python)."""
+"""torchtitan's TOML config with the overrides of its command line (v0.1 and v0.2), and the same keys as main's configs
+in Python build them (`torchtitan_registry`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from dtlint.frameworks import Claim, NamedFile, Reading
+from dtlint.frameworks import Claim, Member, NamedFile, Reading
 from dtlint.frameworks.arguments import stretch
 from dtlint.frameworks.deepspeed_values import flag, format_name, known, number, whole_number, word
 from dtlint.frameworks.dotted_keys import Keys, Read, hiding, keys_of, node_of, one, unread, whole, worded
 from dtlint.frameworks.options import literal_place
-from dtlint.frameworks.torchtitan_keys import misspelt
-from dtlint.frameworks.torchtitan_spelling import NAMES, PART, spell_in
+from dtlint.frameworks.torchtitan_batches import batch_claims, degree, standing_for
+from dtlint.frameworks.torchtitan_keys import misspelt, misspelt_options
+from dtlint.frameworks.torchtitan_spelling import NAMES, REGISTRY_ROLE, spell_in
 from dtlint.languages.json_tree import Document, Node, entry, setting
 from dtlint.languages.traced import Word
-from dtlint.value import Plain, Setting, Unknown, Value, default, written
+from dtlint.source import Span
+from dtlint.value import Plain, Setting, Value, written
 
 __all__ = ["looks_like_config", "read_arguments", "read_config", "recognise", "spell_in", "without_config"]
 
@@ -43,15 +47,8 @@ _OF_TWO_CHUNKS = frozenset(
 """Schedules that get two stages on each rank where the layers of a stage are not written (torchtitan v0.2.2
 distributed/pipeline_parallel.py).
 """
-_PARTS = ("experimental.pipeline_parallel_microbatches", "parallelism.pipeline_parallel_microbatches")
-"""The keys of earlier releases for the number of a pipeline's micro-batches."""
-_OF_FORKS = "training.gradient_accumulation_steps"
-"""The key of forks (flame) for the local batches of a step."""
-_LOCAL = 8
-"""The local batch where none is written (v0.2.2 config/job_config.py)."""
 _OLD_EIGHT_BIT = "float8.enable_float8_linear"
 """The switch of earlier releases for 8-bit matrix products."""
-_TOOL = "torchtitan"
 _MODES: Mapping[Plain, Plain] = {"none": "none", "selective": "selective", "full": "full"}
 
 
@@ -62,18 +59,24 @@ def recognise(program: Sequence[Word]) -> bool:
 
 
 def read_arguments(program: Sequence[Word]) -> Reading:
-    """The config that the command line names. What its overrides say counts with the file: `read_config`.
-
-    A config function of main's registry is a file that is not read.
+    """The config that the command line names: a file, or a module of config functions. What its overrides say counts
+    with it: `read_config`, `read_tree`.
     """
     named = {name: value for name, _, value in _options(program[1:])}
     place = stretch(program, literal_place(program[0]))
     path = named.get(_FILE)
     if path is not None:
         return Reading(ARGUMENTS_LAYER, place, files=(NamedFile("torchtitan", path),), framework="torchtitan")
-    chosen = next((named[name] for name in reversed(_REGISTRY) if name in named), None)
-    reading = read_config(None, program)._replace(place=place)
-    return reading if chosen is None else hiding(reading, NAMES, f"the config function {chosen.shown} is not read")
+    if any(name in named for name in _REGISTRY):
+        files = (NamedFile(REGISTRY_ROLE, named[_REGISTRY[0]]),) if _REGISTRY[0] in named else ()
+        told = () if files else without_config(program, "no module of configs is named").claims
+        return Reading(ARGUMENTS_LAYER, place, told, files, framework="torchtitan")
+    return read_config(None, program)._replace(place=place)
+
+
+def function_of(program: Sequence[Word]) -> Word | None:
+    """The config function that the command line names."""
+    return next((value for name, _, value in _options(program[1:]) if name == _REGISTRY[1]), None)
 
 
 def without_config(program: Sequence[Word], why: str) -> Reading:
@@ -89,13 +92,31 @@ def looks_like_config(document: Document) -> bool:
 
 def read_config(document: Document | None, program: Sequence[Word] = ()) -> Reading:
     """What a config claims with the overrides of the program's command line; `document` None: the overrides alone."""
-    given = {name: (flag_.shown.partition("=")[0], node_of(value)) for name, flag_, value in _options(program[1:])}
     root = document.root if document is not None else None
-    keys = keys_of(root, given)
+    keys = keys_of(root, _given(program))
     place = root.span if root is not None else literal_place(program[0]) if program else None
-    unknown = tuple(misspelt(root)) if root is not None else ()
-    collections = {"config.unknown": unknown} if unknown else {}
-    return Reading(LAYER, place, tuple(_claims(keys)), framework="torchtitan", collections=collections)
+    unknown = (*(misspelt(root) if root is not None else ()), *misspelt_options(_places(program)))
+    return Reading(LAYER, place, tuple(_claims(keys)), framework="torchtitan", collections=_unknown(unknown))
+
+
+def _unknown(members: tuple[Member, ...]) -> Mapping[str, tuple[Member, ...]]:
+    return {"config.unknown": members} if members else {}
+
+
+def _places(program: Sequence[Word]) -> Iterator[tuple[str, Span]]:
+    return ((name, literal_place(word_)) for name, word_, _ in _options(program[1:]))
+
+
+def read_tree(root: Node, program: Sequence[Word], hidden: str = "") -> Reading:
+    """The same of a config that code builds; `hidden` is why it may have other values too."""
+    claims, unknown = tuple(_claims(keys_of(root, _given(program)))), tuple(misspelt_options(_places(program)))
+    reading = Reading(LAYER, root.span, claims, framework="torchtitan", collections=_unknown(unknown))
+    return hiding(reading, NAMES, hidden) if hidden else reading
+
+
+def _given(program: Sequence[Word]) -> dict[str, tuple[str, Node]]:
+    """The keys that a command line sets."""
+    return {name: (flag_.shown.partition("=")[0], node_of(value)) for name, flag_, value in _options(program[1:])}
 
 
 # The command line (tyro): `--section.name=value`, `--section.name value`, `--section.name`, `--section.no-name`
@@ -137,22 +158,23 @@ def _claims(keys: Keys) -> Iterator[Claim]:
     for name in _COUNTS:
         yield from one(keys, NAMES[name], name, whole_number)
     yield from _data_parallel(keys)
-    yield from _batch(keys)
+    yield from batch_claims(keys)
     yield from _pipeline(keys)
     yield from _experts(keys)
     yield from _precision(keys)
     yield from worded(keys, NAMES["checkpointing.activations"], "checkpointing.activations", _MODES)
     yield from one(keys, NAMES["optimizer.name"], "optimizer.name", word)
     yield from one(keys, NAMES["optimizer.clip"], "optimizer.clip", number)
-    yield from one(keys, NAMES["launch.timeout_seconds"], "launch.timeout_seconds", number)
+    yield from _timeout(keys)
     yield from _overlap(keys)
     yield from _model(keys)
 
 
-def _degree(keys: Keys, setting_name: str) -> int | None:
-    """A degree, 1 where it is not written; None where it is not known."""
-    node = keys.node(*NAMES[setting_name])
-    return 1 if node is None else whole(whole_number(node))
+def _timeout(keys: Keys) -> Iterator[Claim]:
+    """A timeout that a user chose; that of torchtitan's own class holds behind the first step only."""
+    for claim in one(keys, NAMES["launch.timeout_seconds"], "launch.timeout_seconds", number):
+        if not isinstance(claim.value, Value) or claim.value.origin.kind != "default":
+            yield claim
 
 
 def _data_parallel(keys: Keys) -> Iterator[Claim]:
@@ -166,23 +188,14 @@ def _data_parallel(keys: Keys) -> Iterator[Claim]:
     if shard is None or replica is None:
         return
     if shard > 0:
-        yield from one(keys, (*shards, *replicas), "parallel.data", _number(shard * replica))
-    if shard == 1 and _degree(keys, "parallel.context") == 1:
-        yield from one(keys, shards, "sharding.stage", _number(0))
+        yield from one(keys, (*shards, *replicas), "parallel.data", standing_for(shard * replica))
+    if shard == 1 and degree(keys, "parallel.context") == 1:
+        yield from one(keys, shards, "sharding.stage", standing_for(0))
     elif replica > 1:
         yield from one(keys, replicas, "sharding.instances", whole_number)
     for name in ("sharding.offload_optimizer", "sharding.offload_parameters"):
         yield from worded(keys, NAMES[name], name, {True: "cpu", False: "none"})
     yield from _reshard(keys)
-
-
-def _number(value: Plain) -> Read:
-    """A reader that takes a written value for another one, which follows from it."""
-
-    def read(node: Node) -> Setting:
-        return setting(node, value)
-
-    return read
 
 
 def _reshard(keys: Keys) -> Iterator[Claim]:
@@ -192,58 +205,9 @@ def _reshard(keys: Keys) -> Iterator[Claim]:
         yield from worded(keys, NAMES["sharding.reshard_after_forward"], "sharding.reshard_after_forward", words)
 
 
-def _batch(keys: Keys) -> Iterator[Claim]:
-    """A global batch of -1 is the local batch times the data-parallel ranks. A pipeline computes parts of the local
-    batch at once, one sample each where no other size is written.
-    """
-    for claim in one(keys, NAMES["batch.global"], "batch.global", whole_number):
-        if known(claim.value) != -1:
-            yield claim
-    stages = _degree(keys, "parallel.pipeline")
-    if stages is None:
-        yield Claim("batch.micro", Unknown("a pipeline would cut the local batch", "--set batch.micro=N"), PART)
-    elif stages == 1:
-        yield from one(keys, NAMES["batch.micro"], "batch.micro", whole_number)
-        yield from one(keys, (_OF_FORKS,), "batch.accumulation", whole_number)
-    else:
-        yield from _parts(keys)
-
-
-def _parts(keys: Keys) -> Iterator[Claim]:
-    """The micro-batches of a pipeline (v0.2.2 distributed/pipeline_parallel.py): all of a step, where no larger global
-    batch is written.
-    """
-    local_node, size_node = keys.node(*NAMES["batch.micro"]), keys.node(PART)
-    local = _LOCAL if local_node is None else whole(whole_number(local_node))
-    size = _part(keys, local)
-    if not local or not size or local % size:
-        yield Claim("batch.micro", Unknown("the pipeline cuts the local batch", "--set batch.micro=N"), PART)
-        return
-    part = default(size, _TOOL) if size_node is None else whole_number(size_node)
-    yield Claim("batch.micro", part, keys.spelled.get(PART, PART))
-    steps = "schedule.microbatches" if (keys.known(*NAMES["batch.global"]) or -1) != -1 else "batch.accumulation"
-    if local_node is None:
-        yield Claim(steps, default(local // size, _TOOL), NAMES["batch.micro"][0])
-    yield from one(keys, NAMES["batch.micro"], steps, _number(local // size))
-
-
-def _part(keys: Keys, local: int | None) -> int | None:
-    """The samples of a micro-batch: as written, else one; releases that had the pipeline among `experimental` cut the
-    local batch into as many parts as there are stages, or as their key says.
-    """
-    size, count = keys.node(PART), keys.node(*_PARTS)
-    if size is not None:
-        return whole(whole_number(size))
-    degree = keys.first(*NAMES["parallel.pipeline"])
-    if count is None and (degree is None or not degree[0].startswith("experimental.")):
-        return 1
-    parts = _degree(keys, "parallel.pipeline") if count is None else whole(whole_number(count))
-    return local // parts if local and parts and local % parts == 0 else None
-
-
 def _pipeline(keys: Keys) -> Iterator[Claim]:
     """How the stages of a pipeline take turns."""
-    if _degree(keys, "parallel.pipeline") == 1:
+    if degree(keys, "parallel.pipeline") == 1:
         return
     yield from worded(keys, NAMES["schedule.kind"], "schedule.kind", _SCHEDULES)
     if str(keys.known(*NAMES["schedule.kind"])).lower() in _OF_TWO_CHUNKS:
@@ -287,6 +251,8 @@ def _eight_bit(converter: str, keys: Keys) -> str:
     if "float8" in converter and "grouped" not in converter:
         recipe = keys.known("quantize.linear.float8.recipe_name", "float8.recipe_name")
         return "fp8-rowwise" if str(recipe).startswith("rowwise") else "fp8"
+    if converter == "quantize.linear.nvfp4":
+        return "nvfp4"
     return "mxfp8" if converter in ("mx", "quantize.linear.mx") else ""
 
 

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import meant, texts
 from dtlint.languages.json_tree import Node, entry, member
+from dtlint.source import Span
 
 _OWN_KEYS = (("job", "custom_config_module"), ("experimental", "custom_args_module"))
 """Keys that name a module with further keys."""
+
+
+def misspelt_options(options: Iterable[tuple[str, Span]]) -> Iterator[Member]:
+    """The same of a command line's options (`parallelism.tensor_parallel_degre`), each with its place."""
+    from dtlint.catalog.torchtitan_keys import torchtitan_keys
+
+    known = torchtitan_keys()
+    for name, place in options:
+        section, _, key = name.rpartition(".")
+        names = known.get(section, frozenset())
+        near = None if not names or key.removeprefix("no_") in names else meant(key, sorted(names))
+        if near is not None:
+            said = texts(place, key=name, section=section, effect="refused", suggestion=f"{section}.{near}", since="0")
+            yield Member(place, said)
 
 
 def misspelt(root: Node) -> Iterator[Member]:

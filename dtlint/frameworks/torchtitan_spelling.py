@@ -29,7 +29,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "schedule.kind": ("parallelism.pipeline_parallel_schedule", "experimental.pipeline_parallel_schedule"),
     "batch.micro": ("training.local_batch_size", "training.batch_size"),
     "batch.global": ("training.global_batch_size",),
-    "data.sequence_length": ("training.seq_len",),
+    "data.sequence_length": ("training.seq_len", "training.max_context_length"),
     "run.steps": ("training.steps",),
     "precision.compute": ("training.mixed_precision_param",),
     "precision.reduce": ("training.mixed_precision_reduce",),
@@ -39,11 +39,19 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "checkpointing.activations": ("activation_checkpoint.mode",),
     "overlap.tensor": (
         "parallelism.enable_async_tensor_parallel",
+        "compile.enable_async_tensor_parallel",
         "experimental.enable_async_tensor_parallel",
     ),
     "launch.timeout_seconds": ("comm.train_timeout_seconds",),
 }
 """The keys of each setting by their dotted paths: that of v0.2 first, then those of earlier releases."""
+
+REGISTRY_ROLE = "torchtitan-module"
+"""The role of a module of config functions."""
+
+TOKENS = "training.num_tokens_per_microbatch_per_dp_rank"
+"""Main's key for the tokens of a rank's forward pass."""
+STEP_TOKENS = "training.num_tokens_per_train_step"
 
 PART = "parallelism.pipeline_parallel_microbatch_size"
 """The key for the samples of a pipeline's micro-batch."""
@@ -76,6 +84,8 @@ def spell_in(reading: Reading, setting: str, value: Plain) -> str | None:
         return _accumulation(reading, value)
     if setting not in NAMES:
         return None
+    if setting in _IN_TOKENS and written_name(reading, "batch.micro").endswith(TOKENS):
+        return _tokens(reading, setting, value)
     words = _WORDS.get(setting)
     text = _plain(value) if words is None else words.get(value)
     if text is None:
@@ -88,9 +98,22 @@ def spell_in(reading: Reading, setting: str, value: Plain) -> str | None:
     return spelled(reading, setting, names, text, " = ")
 
 
+_IN_TOKENS = {"batch.micro": TOKENS, "batch.global": STEP_TOKENS}
+
+
+def _tokens(reading: Reading, setting: str, value: Plain) -> str | None:
+    """A number of sequences as the tokens that main counts."""
+    length = next((claim.value for claim in reading.claims if claim.setting == "data.sequence_length"), None)
+    if not isinstance(length, Value) or not isinstance(length.value, int) or not isinstance(value, int):
+        return None
+    return f"{_IN_TOKENS[setting]} = {value * length.value}"
+
+
 def _accumulation(reading: Reading, value: Plain) -> str | None:
     """The micro-batches of a step as the local batch that holds them; without a pipeline the global batch decides."""
     parts = next((claim.value for claim in reading.claims if claim.setting == "batch.micro"), None)
+    if written_name(reading, "batch.micro").endswith(TOKENS):
+        return f"parallelism.num_pp_microbatches = {value}" if written_name(reading, "parallel.pipeline") else None
     if not written_name(reading, "parallel.pipeline") or not isinstance(parts, Value) or not isinstance(value, int):
         return None
     return f"training.local_batch_size = {value * int(str(parts.value))}"

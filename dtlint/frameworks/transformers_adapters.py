@@ -37,8 +37,9 @@ _BIT_FORMATS = {"4": "nf4", "3": "nf4", "2": "nf4", "8": "int8", "16": "bf16", "
 _ADAPTERS = ("lora", "dora", "adalora", "longlora", "qlora", "oft", "vera", "loha", "lokr")
 _PARTIAL = re.compile(
     r"freeze|frozen|^tune-|^fix-|-only$|prefix-tuning|pre-seq-len|p-?tuning|prompt-tuning|badam|bitfit|ia3|adalora"
+    r"|^bnb-[48]bit|^(?:use|load-in)-[48]bit"
 )
-"""Flags of programs that train a part of the model in ways of their own."""
+"""Flags of programs that train a part of the model in ways of their own; weights of few bits are never trained."""
 _NOTHING = frozenset({"false", "0", "no", "none", ""})
 
 

@@ -72,7 +72,7 @@ def _condition(rule: Rule, columns: int) -> Iterable[str]:
     if rule.limits:
         limits = listed([f"{name} {value:g}" for name, value in rule.limits.items()])
         yield from wrap(
-            f"{limits}; a team sets them in [rules.{rule.name}] of dtlint.toml",
+            f"{limits}; a team sets them in [rules.{rule.name}.limits] of dtlint.toml",
             f"{INDENT}limits: ",
             INDENT * 2,
             columns,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dtlint.report.fingerprints import fingerprints
 from dtlint.report.places import repository_path, token
 from dtlint.report.terminal import printable
-from dtlint.report.words import cost_line
+from dtlint.report.words import cost_line, remedy_line
 
 if TYPE_CHECKING:
     from dtlint.report.json import Json
@@ -39,5 +39,5 @@ def _entry(finding: Finding, fingerprint: str) -> Json:
 def _description(finding: Finding) -> str:
     """All that GitLab shows of a finding: its rule, the sentence, the cost, the first remedy."""
     cost = cost_line(finding.cost)
-    remedy = f"; write {printable(finding.remedies[0].text)}" if finding.remedies else ""
+    remedy = f"; write {remedy_line(finding.remedies[0])}" if finding.remedies else ""
     return f"{finding.id} {printable(finding.message)}" + (f" ({cost})" if cost else "") + remedy

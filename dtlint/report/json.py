@@ -13,7 +13,7 @@ from dtlint.value import Origin, Plain, Unknown, Value
 if TYPE_CHECKING:
     from dtlint.plan import Plan
     from dtlint.rulebook.check import Report
-    from dtlint.rulebook.finding import Cost, Finding, Remedy, Saving, Stop, Summary, Undecided
+    from dtlint.rulebook.finding import Amount, Cost, Finding, Remedy, Saving, Stop, Summary, Undecided
     from dtlint.runs.model import Launch, Run
     from dtlint.source import Edit, Span
 
@@ -92,9 +92,14 @@ def cost_json(cost: Cost) -> Json:
         "gpu_hours_per_day": range_json(cost.gpu_hours_per_day),
         "usd_per_day": range_json(cost.usd_per_day),
         "stops": None if cost.stops is None else _stop(cost.stops),
+        "amount": None if cost.amount is None else _amount(cost.amount),
         "needs": list(cost.needs),
         "assumed": list(cost.assumed),
     }
+
+
+def _amount(amount: Amount) -> Json:
+    return {"low": _number(amount.size.low), "high": _number(amount.size.high), "unit": amount.unit}
 
 
 def _stop(stop: Stop) -> Json:
@@ -108,6 +113,7 @@ def _remedy(remedy: Remedy) -> Json:
         "saves": _saving(remedy.saves),
         "changes_training": remedy.changes_training,
         "raises": list(remedy.raises),
+        "enough": remedy.enough,
         "edits": [_edit(edit) for edit in remedy.edits],
     }
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dtlint.report.markdown_text import capped, code, escaped, table
 from dtlint.report.words import (
+    caveats,
     cost_line,
     counted,
     day_cost,
@@ -107,9 +108,7 @@ def _block(finding: Finding) -> Iterator[str]:
 def _remedy(remedy: Remedy) -> str:
     per = "token" if "batch.global" in remedy.set else "step"
     parts = [escaped(remedy.text), escaped(saving_line(remedy.saves, per))]
-    parts += ["changes the training"] if remedy.changes_training else []
-    parts += [f"but then {', '.join(remedy.raises)}"] if remedy.raises else []
-    return "; ".join(filter(None, parts))
+    return "; ".join(filter(None, (*parts, *caveats(remedy))))
 
 
 def _tail(report: Report) -> Iterator[str]:

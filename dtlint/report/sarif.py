@@ -12,7 +12,7 @@ from dtlint.report.fingerprints import fingerprints, line_fingerprints
 from dtlint.report.json import Json, cost_json
 from dtlint.report.places import repository_path, token
 from dtlint.report.terminal import printable
-from dtlint.report.words import cost_line, related_label
+from dtlint.report.words import cost_line, related_label, remedy_line
 from dtlint.rulebook.rule import SEVERITIES
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _message(finding: Finding) -> str:
     """A sentence that stands alone, then the cost, the places it rests on as links, and what to write."""
     cost = cost_line(finding.cost)
     links = ", ".join(f"[{_plain(related_label(each))}]({number})" for number, each in enumerate(finding.related, 1))
-    help_text = "; or ".join(_plain(remedy.text) for remedy in finding.remedies)
+    help_text = "; or ".join(_plain(remedy_line(remedy)) for remedy in finding.remedies)
     parts = [
         _plain(finding.message),
         f"Cost: {_plain(cost)}" if cost else "",
@@ -149,7 +149,7 @@ def _fix(remedy: Remedy) -> Json:
     for edit in remedy.edits:
         by_file.setdefault(edit.span.original().path, []).append(edit)
     changes = [_change(edits) for edits in by_file.values()]
-    return {"description": {"text": printable(remedy.text)}, "artifactChanges": changes}
+    return {"description": {"text": remedy_line(remedy)}, "artifactChanges": changes}
 
 
 def _change(edits: Iterable[Edit]) -> Mapping[str, Json]:

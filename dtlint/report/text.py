@@ -11,6 +11,7 @@ from click import style
 from dtlint.report.frame import Mark, Paint, code_frame, place
 from dtlint.report.terminal import printable, wrap
 from dtlint.report.words import (
+    caveats,
     cost_line,
     counted,
     listed,
@@ -130,11 +131,7 @@ def _help(remedy: Remedy) -> str:
     where = listed(tuple(place(edit.span.original()) for edit in remedy.edits[:3]))
     per = "token" if "batch.global" in remedy.set else "step"
     parts = [printable(remedy.text) + (f" (at {where})" if where else ""), saving_line(remedy.saves, per)]
-    if remedy.changes_training:
-        parts.append("changes the training")
-    if remedy.raises:
-        parts.append(f"but then {listed(remedy.raises)}")
-    return "; ".join(part for part in parts if part)
+    return "; ".join(part for part in (*parts, *caveats(remedy)) if part)
 
 
 def _without_memory(remedy: Remedy) -> Remedy:

@@ -15,7 +15,8 @@ from dtlint.report.frame import Paint, place
 from dtlint.report.terminal import printable, wrap
 from dtlint.report.words import fact_shown, origin_shown, plan_line, run_place, unknown_shown, value_shown
 from dtlint.rulebook.expressions import compile_condition
-from dtlint.rulebook.ready import ReadyRule
+from dtlint.rulebook.parts import parts
+from dtlint.rulebook.ready import ReadyRule, formula_of
 from dtlint.rulebook.sentences import spell
 from dtlint.value import Unknown, Value
 
@@ -60,21 +61,36 @@ def _verdict_lines(ready: ReadyRule, plan: Plan, member: Member | None, columns:
     scope = ready.scope(plan, member)
     applies = ready.truth(rule.applies, scope) if rule.applies else True
     if applies is not True:
-        reason = "it is not known whether" if isinstance(applies, Unknown) else "it would apply if"
-        yield from wrap(f"does not apply: {reason} {rule.applies}", INDENT, INDENT * 2, columns)
+        yield from wrap(f"does not apply: {_obstacle(ready, rule.applies, scope)}", INDENT, INDENT * 2, columns)
         yield from _names(ready, [rule.applies], scope, columns)
         return
     verdict = ready.judge(scope)
     yield from wrap(_sentence(ready, verdict, scope), INDENT, INDENT * 2, columns)
+    formula = formula_of(ready, ready.scope(plan, member))
+    if formula:
+        yield from wrap(f"formula: {printable(formula)}", INDENT * 2, INDENT * 3, columns)
+    if verdict is None or isinstance(verdict, Unknown):
+        told = (f"not {each.outcome}: {_obstacle(ready, each.when, scope)}" for each in rule.verdicts)
+        for line in dict.fromkeys(told):
+            yield from wrap(line, INDENT * 2, INDENT * 3, columns)
     yield from _names(ready, [rule.applies, *(each.when for each in rule.verdicts)], scope, columns)
 
 
 def _sentence(ready: ReadyRule, verdict: Verdict | Unknown | None, scope: Scope) -> str:
     if verdict is None:
-        return f"does not fire: it would if {' or '.join(each.when for each in ready.rule.verdicts)}"
+        return "does not fire"
     if isinstance(verdict, Unknown):
         return f"cannot tell: {unknown_shown(verdict)}"
     return f"fires ({verdict.outcome}): {printable(ready.sentence(verdict.say or ready.rule.say, scope))}"
+
+
+def _obstacle(ready: ReadyRule, condition: str, scope: Scope) -> str:
+    """The first part of a condition that is false, else those that are not known."""
+    truths = [(part, ready.truth(part, scope)) for part in parts(condition)]
+    false = next((part for part, truth in truths if truth is False), None)
+    if false is not None:
+        return f"{printable(false)} is false"
+    return "not known: " + ", ".join(printable(part) for part, truth in truths if isinstance(truth, Unknown))
 
 
 def _names(ready: ReadyRule, conditions: Iterable[str], scope: Scope, columns: int) -> Iterable[str]:

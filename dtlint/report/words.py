@@ -12,7 +12,7 @@ from dtlint.value import Origin, Plain, Unknown, Value
 
 if TYPE_CHECKING:
     from dtlint.plan import Plan
-    from dtlint.rulebook.finding import Cost, Finding, Related, Saving, Stop
+    from dtlint.rulebook.finding import Cost, Finding, Related, Remedy, Saving, Stop
     from dtlint.runs.model import Run
 
 AXES = (
@@ -72,15 +72,16 @@ def day_cost(cost: Cost) -> str:
 
 
 def lasting_cost(cost: Cost) -> str:
-    """What is no matter of time: memory, and what stops."""
+    """What is no matter of time: memory, what stops, and what is counted in a unit of its own."""
     memory = f"{spell(cost.memory_bytes, 'gb')} on one GPU" if cost.memory_bytes else ""
-    return "; ".join(filter(None, (memory, _stop(cost.stops) if cost.stops else "")))
+    amount = f"{spell(cost.amount.size, 'count')} {printable(cost.amount.unit)}" if cost.amount else ""
+    return "; ".join(filter(None, (memory, _stop(cost.stops) if cost.stops else "", amount)))
 
 
 def finding_lines(finding: Finding) -> list[str]:
     """A finding without its code: the sentence, the cost, each remedy; for reports that have no room for more."""
     cost = cost_line(finding.cost)
-    remedies = [f"help: {printable(remedy.text)}" for remedy in finding.remedies]
+    remedies = [f"help: {remedy_line(remedy)}" for remedy in finding.remedies]
     return [printable(finding.message), *([f"cost: {cost}"] if cost else []), *remedies]
 
 
@@ -107,6 +108,22 @@ def saving_line(saving: Saving, per: str) -> str:
         f"{spell(saving.memory_bytes, 'gb')} on one GPU then" if saving.memory_bytes else "",
     ]
     return ", ".join(filter(None, parts))
+
+
+def caveats(remedy: Remedy) -> list[str]:
+    """What there is to know before a remedy is written: that it changes the training, what it raises, that it is not
+    enough.
+    """
+    return [
+        *(["changes the training"] if remedy.changes_training else []),
+        *([f"but then {listed(remedy.raises)}"] if remedy.raises else []),
+        *(["not enough alone"] if remedy.enough is False else []),
+    ]
+
+
+def remedy_line(remedy: Remedy) -> str:
+    """What to write, with its caveats."""
+    return "; ".join((printable(remedy.text), *caveats(remedy)))
 
 
 def _share_line(share: Interval, per: str) -> str:

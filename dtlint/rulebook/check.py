@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import cast
 
 from dtlint.config import Config
 from dtlint.plan import Plan
 from dtlint.record import NamedTuple
 from dtlint.rulebook.confidence import confidence
-from dtlint.rulebook.evidence import evidence
-from dtlint.rulebook.finding import Finding, Summary, Undecided
+from dtlint.rulebook.cures import proposals
+from dtlint.rulebook.evidence import MOST_RELATED, evidence, joined
+from dtlint.rulebook.finding import Finding, Remedy, Summary, Undecided
 from dtlint.rulebook.hits import Hit, by_cause, on_runs, on_tree, tree_of, undecided
 from dtlint.rulebook.ignores import COLLECTIONS, Ignore, collections_of, hiding, ignores_in, left_out, standing_before
 from dtlint.rulebook.price import Priced, Watch, priced_proposals, remedies_of
-from dtlint.rulebook.ready import ReadyRule
+from dtlint.rulebook.ready import ReadyRule, formula_of
 from dtlint.rulebook.rule import SEVERITIES, WORST_FIRST, Rule, Severity
-from dtlint.rulebook.sentences import UNKNOWN
 from dtlint.rulebook.summary import summary_of
-from dtlint.rulebook.toll import cost_of
+from dtlint.rulebook.toll import cost_of, cost_of_tree
 from dtlint.runs.model import Run, RunSet
 
 MOST_PRICED = 100
@@ -113,34 +114,46 @@ def _flood(count: int) -> Iterator[str]:
 
 
 def _sighted(hits: Iterable[Hit], config: Config) -> list[Sighting]:
-    return [_sighting(group, config) for group in by_cause(hits)]
+    """A sighting for each cause: what is said twice of one place is one."""
+    found: dict[tuple[str, str, int, str], Sighting] = {}
+    for sighting in (_sighting(group, config) for group in by_cause(hits)):
+        finding = sighting.finding
+        key = (finding.id, finding.span.path, finding.span.start, finding.message)
+        found[key] = _together(found[key], sighting) if key in found else sighting
+    return list(found.values())
+
+
+def _together(first: Sighting, second: Sighting) -> Sighting:
+    finding, other = first.finding, second.finding
+    related = joined((*finding.related, *other.related), finding.span)
+    return first._replace(
+        finding=finding._replace(related=related, runs=tuple(dict.fromkeys((*finding.runs, *other.runs))))
+    )
 
 
 def _sighting(group: Sequence[Hit], config: Config) -> Sighting:
     """The worst of the hits that belong together, as a finding of all of them."""
     hit = min(group, key=lambda each: WORST_FIRST.index(SEVERITIES[each.verdict.outcome]))
-    rule = hit.ready.rule
+    rule, said = hit.ready.rule, _headline(hit)
+    alike = [each for each in islice(group, MOST_RELATED) if each is not hit and _headline(each) == said]
+    places = [place for each in (hit, *alike) for place in evidence(each.scope, rule, each.anchor)]
     finding = Finding(
         rule.name,
         rule.id,
         _severity(hit, config),
         hit.verdict.outcome,
         "high",
-        hit.ready.sentence(hit.verdict.say or rule.say, hit.scope),
+        said,
         hit.anchor.span,
-        evidence(hit.scope, rule, hit.anchor),
+        joined(places, hit.anchor.span),
         runs=tuple(dict.fromkeys(each.run for each in group if each.run is not None)),
-        formula=_formula(hit),
+        formula=formula_of(hit.ready, hit.scope),
     )
     return Sighting(finding, hit)
 
 
-def _formula(hit: Hit) -> str:
-    """The rule's formula with the plan's numbers, "" where one of them is not known."""
-    formulas = hit.ready.rule.formulas
-    found = next((each for each in formulas if not each.when or hit.ready.truth(each.when, hit.scope) is True), None)
-    said = "" if found is None else hit.ready.sentence(found.say, hit.scope)
-    return "" if UNKNOWN in said else said
+def _headline(hit: Hit) -> str:
+    return hit.ready.sentence(hit.verdict.say or hit.ready.rule.say, hit.scope)
 
 
 def _ignores(runs: RunSet, config: Config) -> tuple[list[Ignore], tuple[str, ...]]:
@@ -186,12 +199,18 @@ def _priced(
     for finding, hit in sightings[:MOST_PRICED]:
         priced = [] if hit.run is None else priced_proposals(hit.ready, hit.scope)
         watch = Watch(watched, frozenset(each.ready.rule.name for each in hits if each.run == hit.run))
-        findings.append(finding if hit.run is None else _with_price(finding, hit, priced, watch))
+        findings.append(_with_toll(finding, hit) if hit.run is None else _with_price(finding, hit, priced, watch))
         if hit.run is not None and any(remedy.saves.share_of_step for remedy in findings[-1].remedies):
             proposed.setdefault(hit.run, []).extend(priced)
     findings.extend(sighting.finding._replace(confidence="medium") for sighting in sightings[MOST_PRICED:])
     run = min(proposed, default=None)
     return findings, None if run is None else summary_of(runs.runs[run].plan, watched, proposed[run])
+
+
+def _with_toll(finding: Finding, hit: Hit) -> Finding:
+    """A finding about the tree: no plan is priced, and its remedies are texts."""
+    remedies = tuple(Remedy({}, each.text) for each in proposals(hit.ready, hit.scope))
+    return finding._replace(cost=cost_of_tree(hit.ready, hit.verdict, hit.scope), remedies=remedies)
 
 
 def _with_price(finding: Finding, hit: Hit, priced: Sequence[Priced], watch: Watch) -> Finding:

@@ -97,7 +97,12 @@ def evidence(scope: Scope, rule: Rule, taken: Anchor) -> tuple[Related, ...]:
     """
     read = (*(name for name in rule.at if name in scope.reads), *scope.direct, *scope.reads)
     places = (*taken.related, *_places(scope.plan, read))
-    return tuple(islice(_distinct(places, taken.span), MOST_RELATED))
+    return joined(places, taken.span)
+
+
+def joined(places: Iterable[Related], taken: Span) -> tuple[Related, ...]:
+    """The nearest of the places, each once, without the one that is `taken`."""
+    return tuple(islice(_distinct(places, taken), MOST_RELATED))
 
 
 def nowhere(path: str) -> Span:

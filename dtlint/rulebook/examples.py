@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,11 +12,9 @@ from dtlint.record import NamedTuple
 from dtlint.rulebook.check import check
 from dtlint.rulebook.finding import Finding
 from dtlint.rulebook.rule import Example, Found, Rule
+from dtlint.rulebook.sentences import LACKING
 from dtlint.runs import Options, read_runs
 from dtlint.value import given
-
-_HOLE = re.compile(r"(?:^|[\s(/])\?(?=[\s),.;:%]|$)")
-"""A `?` that stands for a number in a headline, not one that ends a question."""
 
 
 class Failure(NamedTuple):
@@ -52,7 +49,7 @@ def run_example(rule: Rule, example: Example) -> list[str]:
         config = _config(folder)
         report = check(read_runs([folder], Options(settings, expected=config.expected)), [rule], config)
         found = [(_file(finding, folder), finding.span.line) for finding in report.findings]
-    holes = [finding.message for finding in report.findings if _HOLE.search(finding.message)]
+    holes = [finding.message for finding in report.findings if LACKING.search(finding.message)]
     return [*_complaints(example, found, bool(report.undecided)), *map(_about_hole, holes)]
 
 

@@ -29,12 +29,19 @@ class Stop(NamedTuple):
     seconds: Interval | None = None
 
 
+class Amount(NamedTuple):
+    """A number known without an estimate, and of what: 4 "exchanges of the model a micro-batch, where 3 do"."""
+
+    size: Interval
+    unit: str
+
+
 class Cost(NamedTuple):
     """What a fault takes today.
 
     `share_of_step` lies between 0 and 1; GPU-hours and money are those of a day of training. `memory_bytes` is the
     peak of one GPU. `needs` are settings that would have to be told for more, `assumed` those whose bounds the ranges
-    come from.
+    come from. `amount` stands in where neither time nor memory is known and nothing stops.
     """
 
     share_of_step: Interval | None = None
@@ -45,6 +52,7 @@ class Cost(NamedTuple):
     stops: Stop | None = None
     needs: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
+    amount: Amount | None = None
 
 
 class Saving(NamedTuple):
@@ -64,7 +72,8 @@ class Remedy(NamedTuple):
     """A change that helps. `set` holds every setting that changes, those that must follow too; `text` says what to
     write.
 
-    `raises` names rules that fire on the changed plan and do not today.
+    `raises` names rules that fire on the changed plan and do not today; `enough` says whether the finding is gone then,
+    None where that is not decided or no setting expresses the change.
     """
 
     set: Mapping[str, Plain]
@@ -73,6 +82,7 @@ class Remedy(NamedTuple):
     changes_training: bool = False
     raises: tuple[str, ...] = ()
     edits: tuple[Edit, ...] = ()
+    enough: bool | None = None
 
 
 class Finding(NamedTuple):

@@ -57,7 +57,8 @@ def values(rule: Rule) -> Iterator[tuple[Path, str]]:
     """The expressions of a rule that give a value."""
     yield ("share",), rule.share
     for part, text in rule.cost.items():
-        yield ("cost", part), text
+        if part != "unit":
+            yield ("cost", part), text
     for index, cure in enumerate(rule.cures):
         for setting, text in cure.set.items():
             yield ("remedies", index, "set", setting), text
@@ -68,6 +69,7 @@ def sentences(rule: Rule) -> Iterator[tuple[Path, str]]:
     yield ("say",), rule.say
     for index, verdict in enumerate(rule.verdicts):
         yield ("when", index, "say"), verdict.say
+    yield ("cost", "unit"), rule.cost.get("unit", "")
     for index, cure in enumerate(rule.cures):
         yield ("remedies", index, "text"), cure.text
         yield ("remedies", index, "say"), cure.say

@@ -49,14 +49,15 @@ def priced_proposals(ready: ReadyRule, scope: Scope) -> list[Priced]:
 def remedies_of(
     ready: ReadyRule, verdict: Verdict, scope: Scope, priced: Iterable[Priced], watch: Watch
 ) -> tuple[Remedy, ...]:
-    """The remedies that help, best first: those that raise no error before those that do, mere texts last."""
+    """The remedies that help, best first, mere texts last; those that raise an error only where every other does."""
     fails = SEVERITIES[verdict.outcome] == "error"
     rank = _mended if fails else _gained
     ranked = [(rank(each, ready, scope), each) for each in priced]
     helpful = sorted((pair for pair in ranked if pair[0] is not None), key=lambda pair: pair[0] or ())
     offered = [(each, raised(each.proposal.plan, watch)) for _, each in helpful[:MOST_REMEDIES]]
-    offered.sort(key=lambda pair: (pair[0].proposal.plan is None, has_error(pair[1])))
-    remedies = tuple(_remedy(each, scope.plan, new) for each, new in offered)
+    harmless = [(each, new) for each, new in offered if not has_error(new)] or offered
+    harmless.sort(key=lambda pair: pair[0].proposal.plan is None)
+    remedies = tuple(_remedy(each, scope.plan, new, _left(each, ready, scope)) for each, new in harmless)
     return tuple(map(_without_share, remedies)) if fails else remedies
 
 
@@ -126,7 +127,7 @@ def _frees_memory(priced: Priced) -> bool:
     return before is not None and after is not None and after.middle < 0.99 * before.middle
 
 
-def _remedy(priced: Priced, plan: Plan, new: Mapping[str, Verdict]) -> Remedy:
+def _remedy(priced: Priced, plan: Plan, new: Mapping[str, Verdict], left: int) -> Remedy:
     proposal = priced.proposal
     return Remedy(
         proposal.set,
@@ -135,7 +136,12 @@ def _remedy(priced: Priced, plan: Plan, new: Mapping[str, Verdict]) -> Remedy:
         proposal.cure.changes_training,
         tuple(new),
         edits(plan, proposal.set) if proposal.set and not proposal.cure.by_hand else (),
+        None if proposal.plan is None else _ENOUGH[left],
     )
+
+
+_ENOUGH = (True, None, False)
+"""Whether a remedy is enough, by what is left of its fault."""
 
 
 def _without_share(remedy: Remedy) -> Remedy:

@@ -15,7 +15,7 @@ from dtlint.rulebook.expressions import (
 from dtlint.rulebook.operands import Operand, Truth, as_truth
 from dtlint.rulebook.rule import Rule, Verdict
 from dtlint.rulebook.scope import Scope, names_of
-from dtlint.rulebook.sentences import Sentence, compile_sentence, fill
+from dtlint.rulebook.sentences import Sentence, compile_sentence, fill, is_whole
 from dtlint.value import Unknown
 
 
@@ -52,10 +52,17 @@ class ReadyRule:
 
     def sentence(self, text: str, scope: Scope) -> str:
         """A sentence of the rule with the plan's numbers."""
+        return fill(self._compiled(text), scope)
+
+    def is_whole(self, text: str, scope: Scope) -> bool:
+        """Whether every number of a sentence of the rule is known."""
+        return is_whole(self._compiled(text), scope)
+
+    def _compiled(self, text: str) -> Sentence:
         found = self._sentences.get(text)
         if found is None:
             found = self._sentences[text] = compile_sentence(text, self.names)
-        return fill(found, scope)
+        return found
 
     def judge(self, scope: Scope) -> Verdict | Unknown | None:
         """The first verdict that holds; Unknown if that cannot be decided; None if none holds or the rule does not
@@ -77,3 +84,11 @@ class ReadyRule:
         """The verdict that holds on a plan as a whole, if any."""
         found = self.judge(self.scope(plan))
         return found if isinstance(found, Verdict) else None
+
+
+def formula_of(ready: ReadyRule, scope: Scope) -> str:
+    """The rule's formula with the plan's numbers, "" where one of them is not known."""
+    formulas = ready.rule.formulas
+    found = next((each for each in formulas if not each.when or ready.truth(each.when, scope) is True), None)
+    known = found is not None and ready.is_whole(found.say, scope)
+    return ready.sentence(found.say, scope) if found is not None and known else ""

@@ -82,13 +82,14 @@ class Found(NamedTuple):
 
 class Example(NamedTuple):
     """Files by name that have (`finds`) or do not have (empty `finds`) the mistake; `set` is what a user states
-    beside them.
+    beside them, `also` names other rules that find something in a good one.
     """
 
     kind: Literal["bad", "good"]
     files: Mapping[str, str]
     set: Mapping[str, Plain]
     finds: tuple[Found, ...] = ()
+    also: tuple[str, ...] = ()
 
 
 class Page(NamedTuple):
@@ -243,7 +244,8 @@ def _example(entry: Data) -> Example:
         files = dict(cast("Mapping[str, str]", entry.get("files", {})))
     finds = tuple(Found(cast("int", found.get("line", 0)), _text(found, "file")) for found in _entries(entry, "finds"))
     settings = cast("Mapping[str, Plain]", entry.get("set", {}))
-    return Example(kind, files, settings, finds or ((Found(0),) if kind == "bad" else ()))
+    found = finds or ((Found(0),) if kind == "bad" else ())
+    return Example(kind, files, settings, found, _words(entry.get("also")))
 
 
 def guessed_name(content: str) -> str:

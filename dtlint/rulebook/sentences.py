@@ -1,4 +1,6 @@
-"""The sentences of rules: text with `{expression:format}` in it, filled in with the plan's numbers."""
+"""The sentences of rules: text with `{expression:format}` in it, filled in with the plan's numbers; a clause in `[[ ]]`
+is left out where one of its numbers is not known.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from dtlint.rulebook.operands import Operand, as_interval, shown
 from dtlint.value import Unknown
 
 UNKNOWN = "?"
-"""How a sentence shows what is not known."""
+"""How a table shows what is not known; a sentence says what would tell it."""
 
 
 class Hole(NamedTuple):
@@ -24,32 +26,59 @@ class Hole(NamedTuple):
     format: str
 
 
-Sentence = tuple[str | Hole, ...]
-"""The parts of a sentence: text as it stands, and holes."""
+class Clause(NamedTuple):
+    """A part of a sentence that is said only where all of its holes are known."""
 
+    parts: tuple[str | Hole, ...]
+
+
+Sentence = tuple[str | Hole | Clause, ...]
+"""The parts of a sentence: text as it stands, holes, and clauses that may be left out."""
+
+LACKING = re.compile(r"\(not (?:known|told: [^)]*)\)")
+"""What a sentence says for a number that is not known and that stands in no clause."""
+
+_CLAUSE = re.compile(r"(?s)\[\[((?:(?!\]\]).)*?\{(?:(?!\]\]).)*)\]\]")
 _HOLE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
 _FORMAT = re.compile(r":\s*([a-z]+)\s*$")
 
 
 def compile_sentence(text: str, names: Names) -> Sentence:
-    """Split `text` at its `{expression:format}` (`{{` and `}}` are braces as such).
+    """Split `text` at its `{expression:format}` (`{{` and `}}` are braces as such) and its `[[clauses]]`; double
+    brackets without a hole in them stand as they are.
 
     ExpressionError, its offset within `text`, for a bad expression, format or brace.
     """
-    parts: list[str | Hole] = []
+    parts: list[str | Hole | Clause] = []
     end = 0
-    for match in _HOLE.finditer(text):
-        parts.append(_stretch(text, end, match.start()))
-        content = match.group(1)
-        parts.append(match.group()[0] if content is None else _hole(content, text, match.start(1), names))
+    for match in _CLAUSE.finditer(text):
+        parts.extend(_pieces(text, end, match.start(), names))
+        parts.append(Clause(tuple(_pieces(text, match.start(1), match.end(1), names))))
         end = match.end()
-    parts.append(_stretch(text, end, len(text)))
-    return tuple(part for part in parts if part != "")
+    return (*parts, *_pieces(text, end, len(text), names))
+
+
+def _pieces(text: str, start: int, stop: int, names: Names) -> Iterator[str | Hole]:
+    """The text as it stands and the holes between two offsets."""
+    for match in _HOLE.finditer(text, start, stop):
+        yield from filter(None, [_stretch(text, start, match.start())])
+        content = match.group(1)
+        yield match.group()[0] if content is None else _hole(content, text, match.start(1), names)
+        start = match.end()
+    yield from filter(None, [_stretch(text, start, stop)])
 
 
 def fill(sentence: Sentence, scope: Scope) -> str:
-    """The sentence with its numbers; `?` for what is not known."""
-    return "".join(part if isinstance(part, str) else _filled(part, scope) for part in sentence)
+    """The sentence with its numbers, without the clauses that lack one; for a number that it lacks elsewhere, what
+    would tell it.
+    """
+    return "".join(_said(part, scope) for part in sentence)
+
+
+def is_whole(sentence: Sentence, scope: Scope) -> bool:
+    """Whether every number of a sentence is known."""
+    holes = (part for part in sentence if isinstance(part, Hole))
+    return not any(isinstance(hole.expression.evaluate(scope), Unknown) for hole in holes)
 
 
 def spell(value: Operand, format_: str) -> str:
@@ -62,8 +91,19 @@ def spell(value: Operand, format_: str) -> str:
     return FORMATS[format_](numbers)
 
 
+def _said(part: str | Hole | Clause, scope: Scope) -> str:
+    if isinstance(part, Clause):
+        return fill(part.parts, scope) if is_whole(part.parts, scope) else ""
+    return part if isinstance(part, str) else _filled(part, scope)
+
+
 def _filled(hole: Hole, scope: Scope) -> str:
-    return spell(hole.expression.evaluate(scope), hole.format)
+    value = hole.expression.evaluate(scope)
+    return _lacking(value) if isinstance(value, Unknown) else spell(value, hole.format)
+
+
+def _lacking(unknown: Unknown) -> str:
+    return f"(not told: {unknown.how})" if unknown.how.startswith("--set") else "(not known)"
 
 
 def expressions_in(text: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ from dtlint.cost import Estimate, estimate
 from dtlint.interval import Interval
 from dtlint.plan import Plan
 from dtlint.rulebook.confidence import assumptions, leading, settable
-from dtlint.rulebook.finding import Cost, Stop
+from dtlint.rulebook.finding import Amount, Cost, Stop
 from dtlint.rulebook.operands import as_interval
 from dtlint.rulebook.price import known_estimate
 from dtlint.rulebook.ready import ReadyRule
@@ -32,16 +32,25 @@ def cost_of(ready: ReadyRule, verdict: Verdict, scope: Scope) -> Cost:
     if seconds is None and share is not None and found is not None:
         seconds = Interval(share.low * found.low.step_seconds, share.high * found.high.step_seconds)
     hours = _gpu_hours(share, scope.plan)
+    memory = _range(ready, ready.rule.cost.get("memory_bytes", ""), scope)
     return Cost(
         share,
         seconds,
-        _range(ready, ready.rule.cost.get("memory_bytes", ""), scope),
+        memory,
         hours,
         _money(hours, scope.plan),
         None,
         tuple(dict.fromkeys(_needs(scope.plan, seconds, hours))),
         _assumed(scope, found) if seconds is not None else assumptions(scope),
+        _amount(ready, scope) if share is None and seconds is None and memory is None else None,
     )
+
+
+def cost_of_tree(ready: ReadyRule, verdict: Verdict, scope: Scope) -> Cost:
+    """What a fault of the files as such takes: there is no plan of which it could take a part."""
+    if SEVERITIES[verdict.outcome] == "error":
+        return Cost(stops=Stop(ready.rule.stops or STOPS[verdict.outcome]))
+    return Cost(amount=_amount(ready, scope))
 
 
 def _cost_of_failure(ready: ReadyRule, verdict: Verdict, scope: Scope, found: Estimate | None) -> Cost:
@@ -53,6 +62,11 @@ def _cost_of_failure(ready: ReadyRule, verdict: Verdict, scope: Scope, found: Es
     if wanted is None and found is not None:
         wanted = Interval(found.low.memory.device_bytes, found.high.memory.device_bytes)
     return Cost(memory_bytes=wanted, stops=stop, assumed=_assumed(scope, found))
+
+
+def _amount(ready: ReadyRule, scope: Scope) -> Amount | None:
+    size = _range(ready, ready.rule.cost.get("amount", ""), scope)
+    return None if size is None else Amount(size, ready.sentence(ready.rule.cost.get("unit", ""), scope))
 
 
 def _range(ready: ReadyRule, text: str, scope: Scope) -> Interval | None:

@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 
 from dtlint.frameworks import NamedFile, Reading
 from dtlint.frameworks.dotted_keys import without_part
+from dtlint.frameworks.torchtitan_spelling import REGISTRY_ROLE
 from dtlint.languages.traced import Word, World, literal_word, path_from_folder
 from dtlint.record import NamedTuple
 from dtlint.runs.beside import accelerate_launch
@@ -18,7 +19,7 @@ from dtlint.runs.configs import (
     read_model_config,
     without_config,
 )
-from dtlint.runs.front_ends import HYDRA, MARKS, reader, reader_of
+from dtlint.runs.front_ends import HYDRA, MARKS, bases_of, reader, reader_of
 from dtlint.runs.inline import inline_config
 from dtlint.runs.launches import Found
 from dtlint.runs.model import FileProblem, file_problem
@@ -32,16 +33,25 @@ WEIGHTS = frozenset((".bin", ".safetensors", ".pt", ".pth", ".gguf"))
 """What the files end with that hold a model's weights."""
 
 
+MOST_BASES = 10
+"""Most files of which each builds on the next."""
+
+
 class Candidate(NamedTuple):
-    """A launch in one world of its script, with the files that it names."""
+    """A launch in one world of its script, with the files that it names.
+
+    `around` is what says on which machines the script runs: its directives, or the manifest that holds it; `hosts` is
+    the host file that goes with it.
+    """
 
     found: Found
     script: Source
     folder: Path
     world: World
-    directives: Reading | None
+    around: Reading | None
     companion: bool
     moved: str
+    hosts: Source | None = None
 
 
 class Follower:
@@ -86,7 +96,7 @@ class Follower:
         if named.role == "fsdp":
             source = self._resolve(named, candidate)
             return [_hidden(named, candidate)] if source is None else [(source, _fsdp_config(source))]
-        if named.role in ("arguments", "config", "torchtitan", "nemo", *MARKS):
+        if named.role in ("arguments", "config", "torchtitan", "nemo", REGISTRY_ROLE, *MARKS):
             return self._program_config(named, candidate)
         if named.role == "model":
             return self.model_file(named, candidate.folder)
@@ -94,7 +104,7 @@ class Follower:
             return [(candidate.script, image_reading(named.path))]
         if named.role == "hostfile":
             source = self._resolve(named, candidate)
-            return [] if source is None else [(source, _hosts(source, candidate.found))]
+            return [] if source is None else [(source, hosts_of(source, candidate.found))]
         if named.role in ("script", "module"):
             source = self._resolve(named, candidate)
             return [] if source is None else self._program_and_files(source, candidate)
@@ -106,6 +116,8 @@ class Follower:
             return self._hydra_config(named, candidate)
         if named.role in MARKS:
             return self._front_end_files(named, candidate)
+        if named.role == REGISTRY_ROLE:
+            return self._registry(named, candidate)
         if named.role == "arguments":
             return self._arguments_file(named, candidate)
         if named.role == "config":
@@ -151,6 +163,16 @@ class Follower:
         self.problems.extend(config.problems)
         return [(source, config.reading)]
 
+    def _registry(self, named: NamedFile, candidate: Candidate) -> list[tuple[Source, Reading]]:
+        """The config function of a module that a command line names, where the module lies in the tree."""
+        from dtlint.runs.recipes import launched_recipe
+
+        def resolve(path: str) -> Source | None:
+            return self._resolve(named._replace(path=literal_word(path, named.path.place)), candidate)
+
+        found = launched_recipe(named, candidate.found.program, self.tree, resolve)
+        return [(found[0] or candidate.script, found[1])]
+
     def _hydra_config(self, named: NamedFile, candidate: Candidate) -> list[tuple[Source, Reading]]:
         """The config that hydra composes for a program, with the files that it is composed of."""
         from dtlint.runs.compositions import hydra_reader, of_program
@@ -175,8 +197,10 @@ class Follower:
         if named != together[0]:
             return []
         found = [(file, self._resolve(file, candidate)) for file in together]
-        sources = [source for _, source in found if source is not None]
         missing = next((file.path.shown for file, source in found if source is None), "")
+        with_bases = [self._with_bases(named.role, source) for _, source in found if source is not None]
+        sources = [source for each, _ in with_bases for source in each]
+        missing = missing or next((unread for _, unread in with_bases if unread), "")
         reading = reader(named.role).read_config([document_of(each) for each in sources], candidate.found.program[1:])
         if missing:
             reading = without_part(reading, missing)
@@ -185,6 +209,22 @@ class Follower:
         nested = [part for file in reading.files for part in self.named_file(file, candidate)]
         first, *others = sources or [candidate.script]
         return [(first, reading), *((other, Reading("program")) for other in others), *nested]
+
+    def _with_bases(self, role: str, source: Source) -> tuple[list[Source], str]:
+        """A file behind those that it builds on, the lowest first, and which of these is missing."""
+        found, waiting = [source], [source]
+        while waiting and len(found) < MOST_BASES:
+            above = waiting.pop()
+            folder = above.file.parent if above.file is not None else self.tree.current
+            for name in bases_of(role, document_of(above)):
+                base = self.reader(folder)(name)
+                if base is None:
+                    return found, name
+                if base not in found:
+                    self.named.add(base.path)
+                    found.insert(0, base)
+                    waiting.append(base)
+        return found, ""
 
     def model_file(self, named: NamedFile, folder: Path) -> list[tuple[Source, Reading]]:
         """The config.json of the model that a run names, where it lies in the tree."""
@@ -240,7 +280,12 @@ class Follower:
         overrides it.
         """
         reading = read_config(config.source, program=program).reading if program else config.reading
-        found = [(config.source, reading)]
+        role = "nemo_rl" if reading.layer == "nemo-rl" else ""
+        sources, missing = self._with_bases(role, config.source) if role else ([config.source], "")
+        if len(sources) > 1:
+            reading = reader(role).read_config([document_of(each) for each in sources], program)
+        reading = without_part(reading, missing) if missing else reading
+        found = [(config.source, reading), *((each, Reading("program")) for each in sources[:-1])]
         folder = config.source.file.parent if config.source.file is not None else self.tree.current
         for named in config.reading.files:
             if named.role == "model":
@@ -297,7 +342,7 @@ def _fsdp_config(source: Source) -> Reading:
     return read_config(read_json(source))
 
 
-def _hosts(source: Source, found: Found) -> Reading:
+def hosts_of(source: Source, found: Found) -> Reading:
     """The host file of an mpirun, or one that GPT-NeoX's config names; other launchers read theirs themselves."""
     launch = next((reading for reading in found.readings if reading.layer in ("mpirun", "gpt-neox")), None)
     if launch is None:

@@ -42,6 +42,10 @@ class Marks(NamedTuple):
 MARKS: Mapping[str, Marks] = {
     "verl": Marks(("actor_rollout_ref",), ("actor_rollout_ref", "main_ppo")),
     "verl_sft": Marks((), ("sft_trainer",)),
+    "nemo_rl": Marks(
+        ("megatron_cfg", "dtensor_cfg", "policy:", "gpus_per_node:"),
+        ("run_grpo", "run_vlm_grpo", "run_distillation", "run_ppo", "examples/run_", "policy.", "cluster."),
+    ),
     "axolotl": Marks(("base_model",), ("axolotl", "finetune.py")),
     "olmo": Marks(("global_train_batch_size",)),
     "composer": Marks(("global_train_batch_size",)),
@@ -81,6 +85,15 @@ def reader_of_program(program: Sequence[Word]) -> Reader | None:
     shown = " ".join(word.shown for word in program)
     marked = (name for name, marks in MARKS.items() if any(mark in shown for mark in marks.words))
     return next((reader(name) for name in marked if reader(name).recognise_program(program)), None)
+
+
+def bases_of(name: str, document: Document) -> tuple[str, ...]:
+    """The files that a front end's file builds on, as it names them, from its own folder."""
+    if name != "nemo_rl":
+        return ()
+    from dtlint.frameworks.nemo_rl import bases
+
+    return bases(document)
 
 
 def reader(name: str) -> Reader:

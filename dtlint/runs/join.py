@@ -4,7 +4,6 @@ only launch.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
@@ -12,17 +11,23 @@ from dtlint.frameworks import Reading
 from dtlint.languages.traced import Command, Lost, Script
 from dtlint.runs.assemble import Parts, run_of
 from dtlint.runs.beside import accelerate_launch, lone_configs, one_run
+from dtlint.runs.chosen import around_in_world, in_world
 from dtlint.runs.clash import with_clashes, with_repeated_rank
 from dtlint.runs.configs import read_config
-from dtlint.runs.follow import Candidate, Follower
+from dtlint.runs.follow import Candidate, Follower, hosts_of
+from dtlint.runs.kinds import may_be_manifest
 from dtlint.runs.launches import Found, find_launch, rendezvous_key
 from dtlint.runs.lost import lost_words
 from dtlint.runs.merge import merged
-from dtlint.runs.model import FileProblem, Options, Run, RunSet, file_problem
+from dtlint.runs.model import FileProblem, Options, Run, RunSet, file_problem, script_problems
+from dtlint.runs.recipes import functions_in, recipe
 from dtlint.runs.roles import role_of, role_of_config, role_of_lone_program
 from dtlint.runs.tree import Tree
 from dtlint.runs.versions import image_reading, install_readings
-from dtlint.source import Problem, Source
+from dtlint.source import Source
+
+MOST_RECIPES = 40
+"""Most config functions of one file that are read without a launch."""
 
 
 class Joiner:
@@ -41,18 +46,24 @@ class Joiner:
 
     def add_script(self, source: Source, folder: Path) -> None:
         """A focused launch script: its launches in every world."""
-        self._add_worlds(self._script(source, folder), folder, companion=False)
+        script = self._script(source, folder)
+        self._add_worlds(script, folder, _directives(script), companion=False)
 
     def add_companion(self, source: Source, folder: Path) -> None:
-        """A script that may launch a focused file: kept only for the launches that name one."""
-        self._add_worlds(self._script(source, folder), folder, companion=True)
+        """A script or manifest that may launch a focused file: kept only for the launches that name one."""
+        if self._add_manifest(source, companion=True):
+            return
+        script = self._script(source, folder)
+        self._add_worlds(script, folder, _directives(script), companion=True)
 
     def add_commands(self, script: Script, folder: Path) -> None:
         """Commands that stand in no file."""
-        self._add_worlds(script, folder, companion=False)
+        self._add_worlds(script, folder, _directives(script), companion=False)
 
     def add_config(self, source: Source) -> None:
-        """A focused config."""
+        """A focused config, or a manifest with scripts in it."""
+        if self._add_manifest(source, companion=False):
+            return
         config = read_config(source)
         self._sources[source.path] = source
         self._follower.problems.extend(config.problems)
@@ -84,6 +95,22 @@ class Joiner:
         """File names of the focused configs and programs."""
         return [PurePosixPath(path).name for path in (*self._follower.configs, *self._programs)]
 
+    def _add_manifest(self, source: Source, companion: bool) -> bool:
+        """The launches of a manifest's jobs; False for what is no manifest."""
+        if not may_be_manifest(source.text):
+            return False
+        from dtlint.runs.orchestrators import hosts_in, jobs_in, script_of
+
+        tree, jobs = self._follower.tree, jobs_in(source, self._follower.tree)
+        folder = source.file.parent if source.file is not None else tree.current
+        for job in jobs or ():
+            script = script_of(job, source, self.options.at(source.file), self._follower.reader(folder))
+            self._follower.problems.extend(script_problems(source, script.problems))
+            self._lost.extend(script.lost)
+            self._add_worlds(script, folder, job.reading, companion, hosts_in(job, source))
+        self._sources[source.path] = source
+        return jobs is not None
+
     def _script(self, source: Source, folder: Path) -> Script:
         from dtlint.languages.shell import read_script
 
@@ -91,12 +118,13 @@ class Joiner:
         cluster = {name: str(value.value) for name, value in {**options.cluster, **options.settings}.items()}
         script = read_script(source, options.environment, options.arguments, self._follower.reader(folder), cluster)
         self._sources[source.path] = source
-        self._follower.problems.extend(map(file_problem, _causes(source, script.problems)))
+        self._follower.problems.extend(script_problems(source, script.problems))
         self._lost.extend(script.lost)
         return script
 
-    def _add_worlds(self, script: Script, folder: Path, companion: bool) -> None:
-        directives = _directives(script)
+    def _add_worlds(
+        self, script: Script, folder: Path, around: Reading | None, companion: bool, hosts: Source | None = None
+    ) -> None:
         for world in script.worlds:
             of_a_run: dict[tuple[object, ...], list[Command]] = {}
             launches: list[tuple[Found, list[Command]]] = []
@@ -111,8 +139,11 @@ class Joiner:
             for found, commands in launches:
                 found = with_clashes(with_repeated_rank(found, commands[0], commands[1:]), earlier)
                 earlier.append(found)
+                here = around_in_world(around, world)
                 self._launches.append(
-                    Candidate(found, script.source, folder, world, directives, companion, command.folder)
+                    Candidate(
+                        in_world(found, world), script.source, folder, world, here, companion, command.folder, hosts
+                    )
                 )
 
     # Joining
@@ -166,11 +197,14 @@ class Joiner:
         return file.parent if file is not None else self._follower.tree.current
 
     def _around(self, candidate: Candidate) -> list[Reading]:
-        """The directives of the script, and what the image that they name brings."""
-        directives = candidate.directives
-        if directives is None:
+        """What says on which machines the script runs, what the image that it names brings, and its host file."""
+        around = candidate.around
+        if around is None:
             return []
-        return [directives, *(image_reading(file.path) for file in directives.files if file.role == "image")]
+        images = [image_reading(file.path) for file in around.files if file.role == "image"]
+        own = any(file.role == "hostfile" for file in candidate.found.files)
+        hosts = [hosts_of(candidate.hosts, candidate.found)] if candidate.hosts is not None and not own else []
+        return [around, *images, *hosts]
 
     def _uses_focus(self, sources: Iterable[Source]) -> bool:
         return any(source.path in self._follower.configs or source.path in self._programs for source in sources)
@@ -216,10 +250,21 @@ class Joiner:
         if one_run([parts[0][1].layer for parts in alone]):
             alone = [[part for parts in alone for part in parts]]
         for path, source in self._programs.items():
-            parts = self._follower.lone_program(source) if path not in used else []
+            told = path in used or functions_in(source)
+            parts = [] if told else self._follower.lone_program(source)
             if any(_speaks(reading) for _, reading in parts):
                 alone.append([(source, reading) for _, reading in parts])
-        return [run for parts in alone for run in self._alone(parts)]
+        recipes = [run for path, source in self._programs.items() if path not in used for run in self._recipes(source)]
+        return [*(run for parts in alone for run in self._alone(parts)), *recipes]
+
+    def _recipes(self, source: Source) -> list[Run]:
+        """A run for each config function of a file that no launch names."""
+        named = functions_in(source)
+        if len(named) > MOST_RECIPES:
+            self.remark(f"only the first {MOST_RECIPES} of {len(named)} config functions of {source.path} were read")
+        made = [(name, recipe(source, name, self._follower.tree)) for name in named[:MOST_RECIPES]]
+        runs = [(name, run) for name, parts in made for run in self._alone(parts)]
+        return [run._replace(branch=f"--config {name}") for name, run in runs]
 
     def _alone(self, parts: Sequence[tuple[Source, Reading]]) -> list[Run]:
         sources = tuple(dict.fromkeys(source for source, _ in parts))
@@ -252,20 +297,6 @@ def _unread_default(readings: Sequence[Reading]) -> list[Reading]:
     from dtlint.frameworks.accelerate_launcher import without_config
 
     return [without_config(launch)]
-
-
-OTHER_SHELLS = re.compile(r"#!.*\b(zsh|fish|t?csh|ksh)\b")
-"""First lines that name a shell with a syntax of its own."""
-
-
-def _causes(source: Source, problems: Sequence[Problem]) -> list[Problem]:
-    """The problems without those that follow from the first one that bash would stop at; what bash would not take is
-    no problem of a script for another shell.
-    """
-    if OTHER_SHELLS.match(source.text):
-        return []
-    first = min((problem for problem in problems if problem.fatal), key=lambda each: each.span.start, default=None)
-    return [problem for problem in problems if not problem.fatal or problem is first]
 
 
 def _speaks(reading: Reading) -> bool:

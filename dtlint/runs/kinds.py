@@ -5,8 +5,21 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from dtlint.frameworks.nemo_spelling import NEMO_MARKS
 from dtlint.runs.front_ends import MARKS
 from dtlint.runs.tree import SHELL_SUFFIXES
+
+MANIFESTS = (
+    b"PyTorchJob",
+    b"MPIJob",
+    b"TrainJob",
+    b"RayJob",
+    b"kind: Job",
+    b"nvidia.com/gpu",
+    b"accelerators:",
+    b"SKYPILOT_",
+)
+"""What stands in the manifests of orchestrators that start training."""
 
 MARKERS: dict[str, tuple[bytes, ...]] = {
     "shell": (
@@ -31,6 +44,7 @@ MARKERS: dict[str, tuple[bytes, ...]] = {
         b"_model_parallel_size",
         b"exp_manager:",
         b"parallelism:",
+        *MANIFESTS,
         *(mark.encode() for marks in MARKS.values() for mark in marks.file),
     ),
     "json": (
@@ -48,6 +62,9 @@ MARKERS: dict[str, tuple[bytes, ...]] = {
         b"init_device_mesh",
         b"FullyShardedDataParallel",
         b"fully_shard",
+        b"Trainer.Config",
+        b"initialize_model_parallel",
+        *(mark.encode() for mark in NEMO_MARKS),
     ),
 }
 MARKERS["notebook"] = MARKERS["python"]
@@ -86,6 +103,11 @@ def relevant(file: Path, kind: str) -> bool:
     return any(marker in data for marker in MARKERS[kind])
 
 
+def may_be_manifest(text: str) -> bool:
+    """A quick test that most configs do not pass: whether it may be a manifest of an orchestrator."""
+    return ("apiVersion" in text and "kind" in text) or ("run:" in text and ("resources:" in text or "setup:" in text))
+
+
 def _by_content(file: Path) -> str:
     try:
         with file.open("rb") as stream:
@@ -105,7 +127,7 @@ def kind_of_text(text: str) -> str:
     start = text.lstrip()
     if start.startswith("{"):
         return "json"
-    if re.search(r"(?m)^(?:distributed_type|trainer|parallelism):", start):
+    if re.search(r"(?m)^(?:distributed_type|trainer|parallelism|apiVersion|resources|num_nodes):", start):
         return "yaml"
     if TOML_START.match(start):
         return "toml"

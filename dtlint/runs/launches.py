@@ -18,7 +18,7 @@ from dtlint.value import written
 LAUNCHERS = frozenset(
     (
         "torchrun", "deepspeed", "accelerate", "llamafactory-cli", "axolotl", "swift", "megatron", "xtuner", "composer",
-        "tune", "horovodrun", "colossalai", "trl",
+        "tune", "horovodrun", "colossalai", "trl", "hyperpodrun",
     )
 )  # fmt: skip
 """Programs that start training processes. Those without a reader of their own are listed, with nothing claimed."""
@@ -72,7 +72,7 @@ def find_launch(command: Command, read_file: ReadFile) -> Found | None:
     program = launcher.rest if launcher is not None else _program(words)
     arguments = _argument_readings(program)
     managed = any(reading.layer in MANAGERS for reading in readings)
-    if launcher is None and not _is_launch(words, program, arguments, managed):
+    if launcher is None and not _is_launch(words, program, arguments, managed, _is_rank(command.env)):
         return None
     started = [launcher] if launcher is not None else [] if managed else [_plain_start(words, program, command.env)]
     around = (_environment_reading(command, readings), _starters_reading(command))
@@ -214,14 +214,21 @@ def _program(words: tuple[Word, ...]) -> tuple[Word, ...]:
     return found.words if found is not None else itself
 
 
-def _is_launch(words: Sequence[Word], program: Sequence[Word], arguments: Sequence[Reading], managed: bool) -> bool:
+def _is_launch(
+    words: Sequence[Word], program: Sequence[Word], arguments: Sequence[Reading], managed: bool, numbered: bool
+) -> bool:
     if program_name(words[0]) in LAUNCHERS and len(words) > 1:
         return True
     if program and (program[0].text or "") in LAUNCHER_MODULES:
         return True
     if any(reading.framework or reading.frontend or _names_config(reading) for reading in arguments):
         return True
-    return managed and bool(program) and (program[0].text or "").endswith(".py")
+    return (managed or numbered) and bool(program) and (program[0].text or "").endswith(".py")
+
+
+def _is_rank(env: Mapping[str, Word]) -> bool:
+    """Whether a program finds its rank among all in its environment, and where they meet."""
+    return env.keys() >= {"RANK", "WORLD_SIZE", "MASTER_ADDR"}
 
 
 def _names_config(reading: Reading) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -88,6 +89,20 @@ class FileProblem(NamedTuple):
 def file_problem(problem: Problem) -> FileProblem:
     """A reader's problem as one of the file that it stands in."""
     return FileProblem(problem.span.path, problem.span, problem.message, problem.fatal, problem.loader)
+
+
+OTHER_SHELLS = re.compile(r"#!.*\b(zsh|fish|t?csh|ksh)\b")
+"""First lines that name a shell with a syntax of its own."""
+
+
+def script_problems(source: Source, problems: Sequence[Problem]) -> list[FileProblem]:
+    """The problems without those that follow from the first one that bash would stop at; what bash would not take is
+    no problem of a script for another shell.
+    """
+    if OTHER_SHELLS.match(source.text):
+        return []
+    first = min((problem for problem in problems if problem.fatal), key=lambda each: each.span.start, default=None)
+    return [file_problem(problem) for problem in problems if not problem.fatal or problem is first]
 
 
 class RunSet(NamedTuple):

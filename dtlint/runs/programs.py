@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dtlint.frameworks import Reading
+from dtlint.frameworks.nemo_spelling import NEMO_MARKS
 from dtlint.languages.python import command_line, follow, marker, read_module
 from dtlint.languages.python.program import Program, with_given
 from dtlint.languages.traced import Word
@@ -38,10 +39,18 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
 
     if not marker(entry.text.encode("utf-8", errors="replace")):
         return [(entry, Reading("program"))]
-    program = _with_words(_followed(entry, tree), words)
+    program = _with_words(program_of(entry, tree), words)
     readings = [reader.read(program) for reader in (deepspeed_python, fsdp, ddp, pytorch, transformers_python)]
     readings.extend((transformers_python.declared(program), model_loading.read(program)))
     readings.extend((lightning_python.read(program), environment_python.read(program), _declared(program)))
+    if any(mark in entry.text for mark in NEMO_MARKS):
+        from dtlint.frameworks import nemo_python
+
+        readings.append(nemo_python.read(program, words or ()))
+    if "initialize_model_parallel" in entry.text:
+        from dtlint.frameworks import megatron_python
+
+        readings.append(megatron_python.read(program))
     parser = transformers_parser.read(program)
     readings.extend((parser, transformers_parser.read_line(program, words or (), parser)))
     return [(reading.place.source if reading.place is not None else entry, reading) for reading in readings]
@@ -70,12 +79,22 @@ def program_problems(entry: Source) -> tuple[Problem, ...]:
     return tuple(problem._replace(fatal=False, loader="python") for problem in read_module(entry).problems)
 
 
-def _followed(entry: Source, tree: Tree) -> Program:
-    """The program of a script, which several launches may start."""
+def program_of(entry: Source, tree: Tree) -> Program:
+    """The program of a script, which several launches may start, or of a module of configs."""
     key = entry.file, entry.path
     known = tree.programs.get(key)
     if known is None or known.main.source is not entry:
         known = tree.programs[key] = follow(entry, module_finder(entry, tree))
+    return known
+
+
+def module_of(entry: Source, tree: Tree) -> Program:
+    """The program of a module that a command line names as it is imported, from the root on."""
+    name = tree.within(entry).removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    key = entry.file, f"module {entry.path}"
+    known = tree.programs.get(key)
+    if known is None or known.main.source is not entry:
+        known = tree.programs[key] = follow(entry, module_finder(entry, tree), name)
     return known
 
 

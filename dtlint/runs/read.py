@@ -109,7 +109,10 @@ def _search_launches(joiner: Joiner, tree: Tree, seen: set[Path]) -> None:
             wanted = ", ".join(joiner.unnamed())
             joiner.remark(f"only the first {MOST_SEARCHED:,} files were searched for launches that name {wanted}")
             return
-        if file in seen or kind_of(file) != "shell" or not _mentions(file, names):
+        kind = kind_of(file)
+        if file in seen or kind not in ("shell", "yaml") or not _mentions(file, names):
+            continue
+        if kind == "yaml" and not relevant(file, kind):
             continue
         try:
             joiner.add_companion(tree.source(file), file.parent)

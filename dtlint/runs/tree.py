@@ -42,7 +42,8 @@ class Tree:
     `texts` stand for what is on disk.
 
     `asked` keeps what the files of a folder ask for (versions.py), `programs` the modules that a script leads to
-    (programs.py), `documents` the configs that others are composed of (compositions.py).
+    (programs.py), `documents` the configs that others are composed of (compositions.py), `manifests` those below a
+    folder that others name (orchestrators.py).
     """
 
     __slots__ = (
@@ -55,6 +56,7 @@ class Tree:
         "asked",
         "current",
         "documents",
+        "manifests",
         "programs",
         "root",
     )
@@ -69,6 +71,7 @@ class Tree:
         self._bases_of: dict[Path, tuple[str, ...]] = {}
         self._entries: dict[str, frozenset[str] | None] = {}
         self.asked: dict[Path, tuple[Any, ...]] = {}
+        self.manifests: dict[tuple[Path, bool], tuple[Document, ...]] = {}
         self.programs: dict[tuple[Path | None, str], Program] = {}
         self.documents: dict[Path, Document] = {}
 

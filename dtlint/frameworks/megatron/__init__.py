@@ -13,6 +13,7 @@ from dtlint.frameworks.megatron.given import Given, has_deepspeed, read_flags, s
 from dtlint.frameworks.megatron.meanings import MEANINGS, Meaning
 from dtlint.frameworks.megatron.model import model_claims
 from dtlint.frameworks.megatron.pipeline import pipeline_claims
+from dtlint.frameworks.megatron.slime import is_slime, slime_claims
 from dtlint.frameworks.megatron.spelling import spell
 from dtlint.frameworks.megatron.swift import is_swift, swift_claims
 from dtlint.frameworks.megatron.training import ramp_members, training_claims
@@ -56,7 +57,7 @@ def read_arguments(words: Sequence[Word], place: Span) -> Reading:
     """
     given = read_flags(words)
     claims = [claim for flag in given.flags.values() if (claim := _claim(flag)) is not None]
-    for read in (training_claims, model_claims, pipeline_claims, swift_claims):
+    for read in (training_claims, model_claims, pipeline_claims, swift_claims, slime_claims):
         claims.extend(read(given))
     swift = is_swift(given)
     return Reading(
@@ -65,7 +66,7 @@ def read_arguments(words: Sequence[Word], place: Span) -> Reading:
         _last_of_each(claims),
         files=tuple(_files(given)),
         framework="megatron-deepspeed" if has_deepspeed(given) else "megatron",
-        frontend="ms-swift" if swift else "",
+        frontend="ms-swift" if swift else "slime" if is_slime(given) else "",
         open=given.open or _elsewhere(given),
         collections=_collections(given, swift),
     )
@@ -133,13 +134,13 @@ def _elsewhere(given: Given) -> str:
 def _collections(given: Given, swift: bool) -> Mapping[str, tuple[Member, ...]]:
     """What the parser or the start-up would refuse, that changed, or has no effect; values that a later flag overrides.
 
-    ms-swift has a parser of its own.
+    ms-swift has a parser of its own, and slime lets pass what Megatron's does not know.
     """
     found: dict[str, Iterable[Member]] = {"config.repeated": _overridden(given), "batch.ramps": ramp_members(given)}
     if not swift:
         found.update(
             {
-                "config.unknown": unknown_flags(given),
+                "config.unknown": () if is_slime(given) else unknown_flags(given),
                 "config.invalid": invalid_values(given),
                 "config.refused": refused_combinations(given),
                 "pipeline.misfits": misfit_cuts(given),

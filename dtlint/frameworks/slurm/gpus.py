@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 
 from dtlint.frameworks import Claim
+from dtlint.frameworks.cards import card_claims
 from dtlint.frameworks.options import Option, Split, integer, literal_place, whole
 from dtlint.languages.traced import Word, setting_of
 from dtlint.record import NamedTuple
-from dtlint.value import Origin, Setting, Unknown, Value
-
-SEVERAL_SIZES = {"a100": "an A100 has 40 or 80 GB", "v100": "a V100 has 16 or 32 GB"}
-"""Short names that clusters give to cards of more than one memory size."""
+from dtlint.value import Origin, Setting, Unknown
 
 _GPU = r"(?:gres[/:])?gpu(?![\w-])"
 
@@ -31,9 +29,8 @@ def gpu_claims(split: Split) -> tuple[Claim, ...]:
     if requests:
         count = _per_node(requests[-1], split)
         claims.append(Claim("cluster.gpus_per_node", count, "--" + requests[-1].option.name))
-    named = next((found for request in requests if (found := _gpu_type(request)) is not None), None)
-    named = named or _constraint(split)
-    return (*claims, named, *_open_memory(named)) if named else tuple(claims)
+    named = next((found for request in requests if (found := _gpu_type(request))), ()) or _constraint(split)
+    return (*claims, *named)
 
 
 def _requests(split: Split) -> list[_Request]:
@@ -113,33 +110,16 @@ def _given(split: Split, name: str) -> int | None:
     return whole(option.value.text or "") if option is not None and option.value is not None else None
 
 
-def _gpu_type(request: _Request) -> Claim | None:
-    return _known(request.kind, "--" + request.option.name) if request.kind is not None else None
+def _gpu_type(request: _Request) -> tuple[Claim, ...]:
+    return card_claims(request.kind, "--" + request.option.name) if request.kind is not None else ()
 
 
-def _constraint(split: Split) -> Claim | None:
+def _constraint(split: Split) -> tuple[Claim, ...]:
     """`--constraint=a100`, `h100&ib`: the one feature that names a GPU; alternatives tell nothing."""
     option = split.last("constraint")
     if option is None or option.value is None or "|" in option.value.shown:
-        return None
-    found: list[Claim] = []
-    for feature in re.finditer(r"[\w.-]+", option.value.shown):
-        claim = _known(option.value.part(*feature.span()), "--constraint")
-        found.extend([claim] if claim else [])
-    return found[0] if len(found) == 1 else None
-
-
-def _open_memory(named: Claim) -> tuple[Claim, ...]:
-    """That the memory is not known where the name as written leaves it open."""
-    assert isinstance(named.value, Value)
-    span = named.value.origin.span
-    reason = SEVERAL_SIZES.get(span.text.lower(), "") if span is not None else ""
-    unknown = Unknown(reason, "--set cluster.gpu_memory_gib=N", named.value.origin)
-    return (Claim("cluster.gpu_memory_gib", unknown, named.name),) if reason else ()
-
-
-def _known(word: Word, name: str) -> Claim | None:
-    from dtlint.catalog import gpu
-
-    found = gpu(word.text) if word.text else None
-    return Claim("cluster.gpu", setting_of(word, found.name), name) if found else None
+        return ()
+    features = re.finditer(r"[\w.-]+", option.value.shown)
+    found = [card_claims(option.value.part(*feature.span()), "--constraint") for feature in features]
+    named = [claims for claims in found if claims]
+    return named[0] if len(named) == 1 else ()

@@ -40,6 +40,7 @@ MARKERS = (
     b"pytorch_lightning",
     b"lightning",
     b"megatron",
+    b"nemo",
 )
 """Words of which a Python file that matters for a training run holds at least one."""
 
@@ -65,9 +66,12 @@ def link(modules: Mapping[str, Module], entry: str = "", given: Mapping[str, Set
     return link_modules(modules, entry, given)
 
 
-def follow(entry: Source, find: Callable[[str], Source | None]) -> Program:
-    """The program of an entry script: `find` gives the file of a dotted name, None for what lies outside the tree."""
-    return link_modules(follow_imports(entry, find, read_module), "__main__")
+def follow(entry: Source, find: Callable[[str], Source | None], name: str = "__main__") -> Program:
+    """The program of an entry script: `find` gives the file of a dotted name, None for what lies outside the tree.
+
+    A module that is imported and not run has its dotted `name`, from which relative imports lead on.
+    """
+    return link_modules(follow_imports(entry, find, read_module, name), name)
 
 
 def command_line(program: Program, words: tuple[Word, ...]) -> dict[str, Setting]:

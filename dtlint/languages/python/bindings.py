@@ -138,12 +138,14 @@ def bind_imports(node: ast.Import | ast.ImportFrom, scope: Scope, guards: tuple[
 
 
 def imported_by(node: ast.Import | ast.ImportFrom) -> list[str]:
-    """The modules that an import statement may load (`from a import b`: a, and a.b in case b is a module)."""
+    """The modules that an import statement may load (`from a import b`: a, and a.b in case b is a module; for
+    `from . import b` that module, or the package itself).
+    """
     if isinstance(node, ast.Import):
         return [item.name for item in node.names]
     origin = _origin(node)
     names = [_join(origin, item.name) for item in node.names if item.name != "*"]
-    return [*([origin] if node.module else []), *names]
+    return [origin, *names] if node.module else [*names, origin]
 
 
 def _origin(node: ast.Import | ast.ImportFrom) -> str:

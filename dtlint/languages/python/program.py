@@ -80,19 +80,19 @@ def dotted_name(key: str) -> str:
 
 
 def follow_imports(
-    entry: Source, find: Callable[[str], Source | None], read: Callable[[Source], Module]
+    entry: Source, find: Callable[[str], Source | None], read: Callable[[Source], Module], name: str = "__main__"
 ) -> Mapping[str, Module]:
-    """The entry script as `__main__` and, breadth first, the modules that it imports.
+    """The entry script under its `name` and, breadth first, the modules that it imports.
 
     It ends at MAX_MODULES files or MAX_CHARACTERS in all; the modules that are left out are as if outside the tree.
     """
-    modules = {"__main__": read(entry)._replace(name="__main__")}
-    waiting = [(modules["__main__"].package, name) for name in modules["__main__"].imports]
+    modules = {name: read(entry)._replace(name=name)}
+    waiting = [(modules[name].package, each) for each in modules[name].imports]
     tried: set[str] = set()
     left = MAX_CHARACTERS - len(entry.text)
     while waiting and len(modules) < MAX_MODULES and left > 0:
         target = absolute(*waiting.pop(0))
-        source = find(target) if target not in tried else None
+        source = find(target) if target and target not in tried else None
         tried.add(target)
         if source is not None:
             left -= len(source.text)

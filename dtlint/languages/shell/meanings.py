@@ -18,6 +18,10 @@ VARIABLES = {
     "SLURM_NODEID": "launch.node_rank",
     "SLURM_PROCID": "launch.node_rank",
     "SLURMD_NODENAME": "cluster.this_host",
+    "SKYPILOT_NUM_NODES": "cluster.nodes",
+    "SKYPILOT_NUM_GPUS_PER_NODE": "cluster.gpus_per_node",
+    "SKYPILOT_NODE_RANK": "launch.node_rank",
+    "SKYPILOT_NODE_IPS": "cluster.hosts",
     "HOSTNAME": "cluster.this_host",
     "PWD": CURRENT_FOLDER,
     "OLDPWD": "folder.before",
@@ -43,7 +47,7 @@ MACHINE = frozenset(
 )
 """Variables that the machine sets and that stand for no setting."""
 
-SCHEDULERS = ("SLURM_", "PBS_", "LSB_", "OMPI_", "PMI_")
+SCHEDULERS = ("SLURM_", "PBS_", "LSB_", "OMPI_", "PMI_", "SKYPILOT_")
 """How the variables begin that a scheduler sets for a job, even where a script sets them for use without one."""
 
 OUTPUTS = (
@@ -59,6 +63,8 @@ OUTPUTS = (
         "cluster.first_host",
     ),
     (r"scontrol +show +host(?:names?)?\b", "cluster.hosts"),
+    (r"SKYPILOT_NODE_IPS\b.*\| *(?:head +-n? *1|sed +-n +['\"]?1p|awk +'NR==1)", "cluster.first_host"),
+    (r"SKYPILOT_NODE_IPS\b.*\| *wc +-l", "cluster.nodes"),
     (r"\bwc +-l\b[^|]*host|cat +\S*host\S* *\| *wc +-l", "cluster.nodes"),
     (r"^ *nproc *$", "cluster.cpus_per_node"),
     (r"^ *hostname\b", "cluster.this_host"),

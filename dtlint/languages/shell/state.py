@@ -89,12 +89,18 @@ def either(left: Verdict, right: Verdict) -> Verdict:
 
 
 class Given(NamedTuple):
-    """What the user and the tree tell about a script."""
+    """What the user and the tree tell about a script.
+
+    `variables` is what the one that starts it puts into its environment, under what the user tells; `words` are the
+    arguments that it is started with, None where nobody knows them.
+    """
 
     environment: Mapping[str, str]
     arguments: Mapping[str, str]
     read_file: Callable[[str], Source | None]
     cluster: Mapping[str, str]
+    variables: Mapping[str, Text] = {}
+    words: tuple[Text, ...] | None = None
 
 
 class Stopped(Exception):  # noqa: N818 - ends the following of a world

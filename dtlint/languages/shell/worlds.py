@@ -101,9 +101,10 @@ def _run_to_end(shell: Shell, body: Sequence) -> None:
 def _first_shell(way: Way) -> Shell:
     shell = Shell(way)
     start = way.source.span(0, 0)
+    shell.variables.update(way.given.variables)
     for name, value in way.given.environment.items():
         shell.variables[name] = (Piece(value, start, (), ""),)
-    shell.exported = frozenset(way.given.environment)
+    shell.exported = frozenset((*way.given.variables, *way.given.environment))
     shell.positional = _given_arguments(way, start)
     return shell
 
@@ -111,6 +112,8 @@ def _first_shell(way: Way) -> Shell:
 def _given_arguments(way: Way, start: Span) -> Positional:
     arguments = way.given.arguments
     listed = Piece(None, start, unknown=OPEN_ARGUMENTS, how="--arg 1=...")
+    if not arguments and way.given.words is not None:
+        return Positional(way.given.words)
     if not arguments:
         return Positional((), listed)
     count = max((int(name) for name in arguments if name.isdigit() and len(name) < 4), default=0)

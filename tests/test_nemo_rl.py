@@ -1,0 +1,110 @@
+"""NeMo-RL's YAML, which builds on other files, and slime's Megatron arguments: the plan of what is trained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from test_python_recipes import DEGREES, run, runs, shown
+
+BASE = """
+    policy:
+      model_name: Qwen/Qwen2.5-1.5B
+      train_global_batch_size: 512
+      train_micro_batch_size: 4
+      precision: bfloat16
+      max_grad_norm: 1.0
+      dtensor_cfg: {enabled: true, tensor_parallel_size: 1, context_parallel_size: 1, activation_checkpointing: false}
+      megatron_cfg:
+        enabled: false
+        tensor_model_parallel_size: 1
+        pipeline_model_parallel_size: 1
+        context_parallel_size: 1
+        activation_checkpointing: false
+        optimizer: {optimizer: adam, use_distributed_optimizer: true}
+    cluster: {gpus_per_node: 1, num_nodes: 1}
+"""
+CHILD = """
+    defaults: ../base.yaml
+    policy:
+      train_micro_batch_size: 1
+      dtensor_cfg: {enabled: false}
+      megatron_cfg:
+        enabled: true
+        tensor_model_parallel_size: 2
+        pipeline_model_parallel_size: 2
+        activation_checkpointing: true
+    cluster: {gpus_per_node: 8, num_nodes: 4}
+"""
+
+
+def launched(words: str) -> str:
+    return f"uv run examples/run_grpo.py --config conf/child.yaml {words}\n"
+
+
+def test_a_file_builds_on_another_and_words_stand_over_both(tmp_path: Path) -> None:
+    files = {"base.yaml": BASE, "conf/child.yaml": CHILD, "launch.sh": launched("cluster.num_nodes=2")}
+    found = run(tmp_path, files)
+    assert shown(found, "framework", "frontend", *DEGREES) == ["megatron", "nemo-rl", 2, 2, 1, 4]
+    assert shown(found, "batch.micro", "batch.global", "sharding.stage") == [1, 512, 1]
+    assert shown(found, "launch.nodes", "launch.processes", "launch.launcher") == [2, 16, "ray"]
+    assert shown(found, "checkpointing.activations", "model.name") == ["full", "Qwen/Qwen2.5-1.5B"]
+
+
+def test_a_section_may_replace_the_one_below_it(tmp_path: Path) -> None:
+    child = CHILD.replace("enabled: true\n", "enabled: true\n        _override_: true\n", 1)
+    found = run(tmp_path, {"base.yaml": BASE, "conf/child.yaml": child, "launch.sh": launched("")})
+    assert shown(found, "parallel.tensor", "sharding.stage") == [2, 0]
+
+
+def test_a_file_that_it_builds_on_and_is_not_here_hides_settings(tmp_path: Path) -> None:
+    found = run(tmp_path, {"conf/child.yaml": CHILD, "launch.sh": launched("")})
+    assert shown(found, "parallel.tensor", "batch.micro", "batch.global", "precision.compute") == [2, 1, None, None]
+
+
+def test_packed_samples_have_no_micro_batch(tmp_path: Path) -> None:
+    base = BASE.replace("max_grad_norm: 1.0", "sequence_packing: {enabled: true}")
+    found = run(tmp_path, {"base.yaml": base, "conf/child.yaml": CHILD, "launch.sh": launched("")})
+    assert shown(found, "batch.micro", "batch.accumulation", "batch.global") == [None, None, 512]
+
+
+def test_generation_on_nodes_of_its_own_leaves_the_others(tmp_path: Path) -> None:
+    apart = "++policy.generation.colocated.enabled=false policy.generation.colocated.resources.num_nodes=1"
+    found = run(tmp_path, {"base.yaml": BASE, "conf/child.yaml": CHILD, "launch.sh": launched(apart)})
+    assert shown(found, "launch.nodes", "launch.processes") == [3, 24]
+
+
+def test_hybrid_sharding_sums_gradients_once_unless_it_is_told_not_to(tmp_path: Path) -> None:
+    hybrid = BASE.replace("tensor_parallel_size: 1", "dp_replicate_size: 2", 1).replace("num_nodes: 1", "num_nodes: 4")
+    names = ("sharding.instances", "sharding.sums_each_microbatch")
+    assert shown(run(tmp_path, {"base.yaml": hybrid}), *names) == [2, False]
+    told = hybrid.replace("dp_replicate_size: 2", "dp_replicate_size: 2, defer_fsdp_grad_sync: false")
+    assert shown(run(tmp_path, {"base.yaml": told}), *names) == [2, True]
+
+
+def test_the_critic_of_ppo_is_a_plan_beside_the_policy(tmp_path: Path) -> None:
+    value = (
+        BASE
+        + "    value:\n      train_micro_batch_size: 8\n      dtensor_cfg: {enabled: true, tensor_parallel_size: 1}\n"
+    )
+    found = runs(tmp_path, {"base.yaml": value})
+    assert [each["batch.micro"] for each in found] == [4, 8]
+
+
+SLIME = """
+    ray job submit -- python3 train.py --actor-num-nodes 2 --actor-num-gpus-per-node 8 --colocate \\
+      --num-layers 36 --hidden-size 2560 --num-attention-heads 32 --tensor-model-parallel-size 2 --sequence-parallel \\
+      --num-rollout 100 --rollout-batch-size 32 --n-samples-per-prompt 8 --num-steps-per-rollout 2 {}
+"""
+
+
+def test_slime_trains_on_the_actors_gpus(tmp_path: Path) -> None:
+    found = run(tmp_path, {"launch.sh": SLIME.format("")})
+    assert shown(found, "framework", "frontend", *DEGREES) == ["megatron", "slime", 2, 1, 1, 8]
+    assert shown(found, "launch.launcher", "launch.nodes", "launch.processes") == ["ray", 2, 16]
+    assert shown(found, "batch.micro", "batch.global", "batch.accumulation") == [1, 128, 16]
+    assert shown(found, "sharding.stage", "precision.compute") == [1, "bf16"]
+
+
+def test_slime_packs_up_to_a_number_of_tokens(tmp_path: Path) -> None:
+    found = run(tmp_path, {"launch.sh": SLIME.format("--use-dynamic-batch-size --max-tokens-per-gpu 9216")})
+    assert shown(found, "batch.micro", "batch.accumulation", "batch.global") == [None, None, 128]
