@@ -41,7 +41,9 @@ class Candidate(NamedTuple):
     """A launch in one world of its script, with the files that it names.
 
     `around` is what says on which machines the script runs: its directives, or the manifest that holds it; `hosts` is
-    the host file that goes with it.
+    the host file that goes with it. `folder` is where paths begin, `own` that of the script where another one starts
+    it: `chain` are the scripts that lead to the launch, outermost first, `told` is how the one in which it stands is
+    started, in words, and `supposed` are sentences on what was only likely on the way.
     """
 
     found: Found
@@ -52,6 +54,21 @@ class Candidate(NamedTuple):
     companion: bool
     moved: str
     hosts: Source | None = None
+    own: Path | None = None
+    chain: tuple[Source, ...] = ()
+    told: str = ""
+    supposed: tuple[str, ...] = ()
+
+    @property
+    def callers(self) -> tuple[Source, ...]:
+        """The other scripts that lead to the launch, the nearest first."""
+        return tuple(source for source in reversed(self.chain) if source is not self.script)
+
+    @property
+    def branch(self) -> str | None:
+        """The conditions under which the launch is made."""
+        conditions = [condition for condition in (self.told, self.world.branch) if condition]
+        return " and ".join(conditions) or None
 
 
 class Follower:
@@ -99,7 +116,8 @@ class Follower:
         if named.role in ("arguments", "config", "torchtitan", "nemo", REGISTRY_ROLE, *MARKS):
             return self._program_config(named, candidate)
         if named.role == "model":
-            return self.model_file(named, candidate.folder)
+            here = self.model_file(named, candidate.folder)
+            return here or (self.model_file(named, candidate.own) if candidate.own is not None else [])
         if named.role == "image":
             return [(candidate.script, image_reading(named.path))]
         if named.role == "hostfile":
@@ -252,7 +270,10 @@ class Follower:
             return None
 
     def _located(self, named: NamedFile, candidate: Candidate) -> Located | None:
-        return locate(self.tree, _as_path(named), candidate.folder, candidate.moved)
+        found = locate(self.tree, _as_path(named), candidate.folder, candidate.moved)
+        if candidate.own is None or (found is not None and not found.supposed):
+            return found
+        return locate(self.tree, _as_path(named), candidate.own) or found
 
     def _supposition(self, named: NamedFile, candidate: Candidate, source: Source) -> str:
         """The sentence on a file that is only likely to be the one that is named, "" for one that surely is."""

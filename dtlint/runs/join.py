@@ -8,15 +8,24 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
 from dtlint.frameworks import Reading
-from dtlint.languages.traced import Command, Lost, Script
+from dtlint.languages.traced import Lost, Script
 from dtlint.runs.assemble import Parts, run_of
 from dtlint.runs.beside import accelerate_launch, lone_configs, one_run
-from dtlint.runs.chosen import around_in_world, in_world
+from dtlint.runs.called import (
+    Calls,
+    Launched,
+    Reached,
+    candidate_of,
+    chain_of,
+    directives_of,
+    known_starts,
+    run_key,
+)
 from dtlint.runs.clash import with_clashes, with_repeated_rank
 from dtlint.runs.configs import read_config
 from dtlint.runs.follow import Candidate, Follower, hosts_of
 from dtlint.runs.kinds import may_be_manifest
-from dtlint.runs.launches import Found, find_launch, rendezvous_key
+from dtlint.runs.launches import Found
 from dtlint.runs.lost import lost_words
 from dtlint.runs.merge import merged
 from dtlint.runs.model import FileProblem, Options, Run, RunSet, file_problem, script_problems
@@ -38,6 +47,7 @@ class Joiner:
         self.options = options
         self._launches: list[Candidate] = []
         self._programs: dict[str, Source] = {}
+        self._scripts: dict[str, Source] = {}
         self._sources: dict[str, Source] = {}
         self._lost: list[Lost] = []
         self._remarks: list[str] = []
@@ -47,18 +57,19 @@ class Joiner:
     def add_script(self, source: Source, folder: Path) -> None:
         """A focused launch script: its launches in every world."""
         script = self._script(source, folder)
-        self._add_worlds(script, folder, _directives(script), companion=False)
+        self._scripts.setdefault(source.path, source)
+        self._add_worlds(Reached(script, folder, directives_of(script)), companion=False)
 
     def add_companion(self, source: Source, folder: Path) -> None:
         """A script or manifest that may launch a focused file: kept only for the launches that name one."""
         if self._add_manifest(source, companion=True):
             return
         script = self._script(source, folder)
-        self._add_worlds(script, folder, _directives(script), companion=True)
+        self._add_worlds(Reached(script, folder, directives_of(script)), companion=True)
 
     def add_commands(self, script: Script, folder: Path) -> None:
         """Commands that stand in no file."""
-        self._add_worlds(script, folder, _directives(script), companion=False)
+        self._add_worlds(Reached(script, folder, directives_of(script)), companion=False)
 
     def add_config(self, source: Source) -> None:
         """A focused config, or a manifest with scripts in it."""
@@ -91,6 +102,11 @@ class Joiner:
         """Whether a focused config or program is not named by any launch read so far."""
         return bool(self.unnamed()) and not self._launches
 
+    def launching(self) -> list[str]:
+        """File names of the focused scripts that lead to a launch, where the user does not tell their arguments."""
+        roots = {chain_of(candidate)[0] for candidate in self._launches}
+        return [PurePosixPath(path).name for path in self._scripts if path in roots and not self.options.arguments]
+
     def unnamed(self) -> list[str]:
         """File names of the focused configs and programs."""
         return [PurePosixPath(path).name for path in (*self._follower.configs, *self._programs)]
@@ -107,7 +123,7 @@ class Joiner:
             script = script_of(job, source, self.options.at(source.file), self._follower.reader(folder))
             self._follower.problems.extend(script_problems(source, script.problems))
             self._lost.extend(script.lost)
-            self._add_worlds(script, folder, job.reading, companion, hosts_in(job, source))
+            self._add_worlds(Reached(script, folder, job.reading, hosts_in(job, source)), companion)
         self._sources[source.path] = source
         return jobs is not None
 
@@ -122,34 +138,26 @@ class Joiner:
         self._lost.extend(script.lost)
         return script
 
-    def _add_worlds(
-        self, script: Script, folder: Path, around: Reading | None, companion: bool, hosts: Source | None = None
-    ) -> None:
-        for world in script.worlds:
-            of_a_run: dict[tuple[object, ...], list[Command]] = {}
-            launches: list[tuple[Found, list[Command]]] = []
-            for command in world.commands:
-                found = find_launch(command, self._follower.reader(folder, world.files))
-                if found is None:
-                    continue
-                of_a_run.setdefault(key := rendezvous_key(found, command), []).append(command)
-                if len(of_a_run[key]) == 1:
-                    launches.append((found, of_a_run[key]))
+    def _add_worlds(self, root: Reached, companion: bool) -> None:
+        """The launches of a script in each of its worlds, with those of the scripts that it starts."""
+        calls = Calls(self._follower, self.options)
+        for world in root.script.worlds:
+            of_a_run: dict[tuple[object, ...], list[Launched]] = {}
+            for launched in calls.launches(root, world):
+                of_a_run.setdefault(run_key(launched), []).append(launched)
             earlier: list[Found] = []
-            for found, commands in launches:
-                found = with_clashes(with_repeated_rank(found, commands[0], commands[1:]), earlier)
+            for first, *others in of_a_run.values():
+                again = [each.command for each in others]
+                found = with_clashes(with_repeated_rank(first.found, first.command, again), earlier)
                 earlier.append(found)
-                here = around_in_world(around, world)
-                self._launches.append(
-                    Candidate(
-                        in_world(found, world), script.source, folder, world, here, companion, command.folder, hosts
-                    )
-                )
+                self._launches.append(candidate_of(first._replace(found=found), companion))
+        self._lost.extend(lost for script in calls.scripts.values() for lost in script.lost)
 
     # Joining
 
     def finish(self, problems: tuple[FileProblem, ...], focus: frozenset[str] | None) -> RunSet:
         """The runs of everything collected; `focus` None: every file that was read."""
+        self._launches = known_starts(self._launches)
         runs = [run for candidate in self._launches for run in self._launched(candidate)]
         runs = merged(runs)
         runs.extend(self._unlaunched(runs))
@@ -162,14 +170,16 @@ class Joiner:
         """The run of a launch, and one for each further plan that it carries out beside."""
         found = candidate.found
         parts = self._follow(candidate)
-        if candidate.companion and not self._uses_focus(parts.sources):
+        if candidate.companion and not self._uses_focus((*parts.sources, candidate.script)):
             return []
         outer = self._around(candidate)
         installed = install_readings(candidate.world.commands, found.launch.place)
         lost = lost_words(self._lost, found.launch.place)
         readings = (*found.readings, *parts.readings, *outer, *lost, *installed)
-        whole = Parts(readings, (candidate.script, *parts.sources), parts.assumptions)
-        run = run_of(self._follower.tree, self.options, whole, found.launch, candidate.world.branch)
+        sources = dict.fromkeys((candidate.script, *candidate.callers, *parts.sources))
+        whole = Parts(readings, tuple(sources), (*candidate.supposed, *parts.assumptions))
+        launch = found.launch._replace(callers=tuple(source.path for source in candidate.callers))
+        run = run_of(self._follower.tree, self.options, whole, launch, candidate.branch)
         program = next((source.text for source in parts.sources if source.path.endswith(".py")), "")
         told = [reading for reading in readings if not reading.layer.startswith("deepspeed-json")]
         first = run._replace(role=_role(role_of(found.program, program), told))
@@ -207,7 +217,8 @@ class Joiner:
         return [around, *images, *hosts]
 
     def _uses_focus(self, sources: Iterable[Source]) -> bool:
-        return any(source.path in self._follower.configs or source.path in self._programs for source in sources)
+        focused = (self._follower.configs, self._programs, self._scripts)
+        return any(source.path in each for source in sources for each in focused)
 
     def _follow(self, candidate: Candidate) -> Parts:
         """The files that the launch names, and the focused config that none names when this is the only launch."""
@@ -279,14 +290,6 @@ class Joiner:
 def _role(role: str, readings: Iterable[Reading]) -> str:
     """The role of a program, unless a reader knows better."""
     return next((reading.role for reading in readings if reading.role), role)
-
-
-def _directives(script: Script) -> Reading | None:
-    if not script.directives:
-        return None
-    from dtlint.frameworks.slurm import read_directives
-
-    return read_directives(script.directives, script.late)
 
 
 def _unread_default(readings: Sequence[Reading]) -> list[Reading]:

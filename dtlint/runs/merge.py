@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dtlint.runs.model import Run
 from dtlint.value import Value
 
+MOST_BRANCHES = 8
+"""Most conditions that are listed of one run."""
+
 
 def merged(runs: Sequence[Run]) -> list[Run]:
     """Runs of one launch line that are equal in every world are one run; its branch is dropped, or lists the
@@ -29,7 +32,17 @@ def _merge(group: list[Run], lines: dict[tuple[str, int, str], int]) -> Run:
     assert first.launch is not None
     alone = lines[first.launch.place.source.path, first.launch.place.start, first.role] == 1
     branches = list(dict.fromkeys(run.branch for run in group if run.branch))
-    return first._replace(branch=None if alone or not branches else " or ".join(branches))
+    callers = dict.fromkeys(path for run in group if run.launch is not None for path in run.launch.callers)
+    return first._replace(
+        launch=first.launch._replace(callers=tuple(callers)),
+        branch=None if alone or not branches else _listed(branches),
+    )
+
+
+def _listed(branches: Sequence[str]) -> str:
+    """The conditions of a run, a few of many."""
+    more = len(branches) - MOST_BRANCHES
+    return " or ".join(branches[:MOST_BRANCHES]) + (f" or {more} others" if more > 0 else "")
 
 
 def _signature(run: Run) -> tuple[object, ...]:

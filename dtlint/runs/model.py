@@ -47,11 +47,15 @@ class Options(NamedTuple):
 
 
 class Launch(NamedTuple):
-    """One command that starts training processes: its words from the launcher on, and what its environment adds."""
+    """One command that starts training processes: its words from the launcher on, and what its environment adds.
+
+    `callers` are the paths of the scripts that start the one in which it stands.
+    """
 
     place: Span
     argv: tuple[Word, ...]
     env: Mapping[str, Word]
+    callers: tuple[str, ...] = ()
 
 
 class Run(NamedTuple):

@@ -118,10 +118,12 @@ def script_of(job: Job, source: Source, options: Options, read_file: ReadFile) -
 
 def _read(job: Job, text: Text, source: Source, options: Options, read_file: ReadFile) -> Script:
     from dtlint.languages.shell import read_script
+    from dtlint.languages.shell.state import Caller, Positional
 
     cluster = {name: str(value.value) for name, value in {**options.cluster, **options.settings}.items()}
     embedded = EmbeddedSource(source.path, text)
-    script = read_script(embedded, options.environment, options.arguments, read_file, cluster, job.variables, job.words)
+    caller = Caller(job.variables, Positional(job.words))
+    script = read_script(embedded, options.environment, options.arguments, read_file, cluster, caller)
     problems = tuple(_placed(problem) for problem in script.problems)
     return script._replace(problems=problems, lost=tuple(_lost(each) for each in script.lost))
 

@@ -11,6 +11,9 @@ from dtlint.runs.model import FileProblem, Options, Run, RunSet
 from dtlint.runs.tree import MOST_SEARCHED, Tree, root_of, walk
 from dtlint.source import Source, Unreadable
 
+MOST_NAMED = 3
+"""Most scripts that a remark names."""
+
 NOT_SCRIPTS = frozenset((".md", ".txt", ".lock", ".cfg", ".ini", ".csv"))
 """Suffixes of files that no reader takes yet; any other file that the user names is read as a script."""
 
@@ -30,14 +33,19 @@ def read_runs(paths: Sequence[Path], options: Options, stdin: str | None = None)
     focus = frozenset([tree.shown(file) for file, _ in files] + (["<stdin>"] if stdin is not None else []))
     if joiner.wants_launches():
         _search_launches(joiner, tree, {file for file, _ in files})
+    if launching := joiner.launching():
+        _search_callers(joiner, tree, {file for file, _ in files}, launching)
     found = joiner.finish(tuple(problems), focus)
     below = _below([path for path in named if path.is_dir()], found.sources)
     return found._replace(focus=focus | below | _started(focus, found.runs))
 
 
 def _started(focus: frozenset[str], runs: Iterable[Run]) -> frozenset[str]:
-    """The files of what a focused launch starts: who asks about a launch asks about all that it reads."""
-    started = [run.files for run in runs if run.launch is not None and run.launch.place.path in focus]
+    """The files of what a focused launch, or a focused script that leads to one, starts: who asks about a launch asks
+    about all that it reads.
+    """
+    launched = ((run.launch, run.files) for run in runs if run.launch is not None)
+    started = [files for launch, files in launched if not focus.isdisjoint((launch.place.path, *launch.callers))]
     return frozenset(path for files in started for path in files)
 
 
@@ -113,6 +121,23 @@ def _search_launches(joiner: Joiner, tree: Tree, seen: set[Path]) -> None:
         if file in seen or kind not in ("shell", "yaml") or not _mentions(file, names):
             continue
         if kind == "yaml" and not relevant(file, kind):
+            continue
+        try:
+            joiner.add_companion(tree.source(file), file.parent)
+        except Unreadable:
+            continue
+
+
+def _search_callers(joiner: Joiner, tree: Tree, seen: set[Path], launching: Sequence[str]) -> None:
+    """Scripts and manifests of the tree that may start a focused script, and those that may start them."""
+    from dtlint.runs.callers import callers_of
+
+    found, cut = callers_of(tree.root, launching)
+    if cut:
+        wanted = ", ".join(launching[:MOST_NAMED])
+        joiner.remark(f"only the first {MOST_SEARCHED:,} files were searched for scripts that start {wanted}")
+    for file in found:
+        if file in seen:
             continue
         try:
             joiner.add_companion(tree.source(file), file.parent)

@@ -94,9 +94,9 @@ def _late(lines: Sequence[Sequence[Word]]) -> Iterator[Member]:
 def _without_comments(words: Sequence[Word]) -> tuple[Word, ...]:
     """The words without the #SBATCH marks and without what follows a `#` on its line."""
     kept: list[Word] = []
-    silent = 0
+    silent = ("", 0)
     for word in words:
-        text, line = word.shown, word.place.line
+        text, line = word.shown, (word.place.path, word.place.line)
         if text.startswith("#") and text != "#SBATCH":
             silent = line
         if line != silent and text != "#SBATCH":
@@ -106,9 +106,9 @@ def _without_comments(words: Sequence[Word]) -> tuple[Word, ...]:
 
 def _each_line(words: Sequence[Word]) -> Split:
     """The options of all lines; what sbatch would not take in one line (`rest`) hides none of the next."""
-    lines: dict[int, list[Word]] = {}
+    lines: dict[tuple[str, int], list[Word]] = {}
     for word in words:
-        lines.setdefault(word.place.line, []).append(word)
+        lines.setdefault((word.place.path, word.place.line), []).append(word)
     splits = [split_options(line, GRAMMAR) for line in lines.values()]
     return Split(
         tuple(option for split in splits for option in split.options),

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dtlint.languages.shell.directives import late_directives, read_directives
 from dtlint.languages.shell.placeholders import without_template_faults
 from dtlint.languages.shell.reader import read_tree
-from dtlint.languages.shell.state import Given
-from dtlint.languages.shell.text import Text
+from dtlint.languages.shell.state import NOBODY, Caller, Given
 from dtlint.languages.shell.worlds import follow
 from dtlint.languages.traced import Command, Script, World, literal_word
 from dtlint.source import Problem, Source
@@ -27,8 +26,7 @@ def read_script(
     arguments: Mapping[str, str] = NOTHING,
     read_file: Callable[[str], Source | None] = no_file,
     cluster: Mapping[str, str] = NOTHING,
-    variables: Mapping[str, Text] | None = None,
-    words: tuple[Text, ...] | None = None,
+    caller: Caller = NOBODY,
 ) -> Script:
     """The commands that a script starts and the files that it writes, in every world that its undecided conditions
     allow.
@@ -36,19 +34,19 @@ def read_script(
     `environment` and `arguments` are what the user tells (`NAME=VALUE`, `1=VALUE`); `read_file` gives a file of the
     tree by the path as the
     script writes it; `cluster` gives settings of the cluster that variables such as `$SLURM_NNODES` stand for.
-    `variables` and `words` are the environment and the arguments that the script is known to be started with. Never
-    raises.
+    `caller` is how the script is known to be started. Never raises.
     """
     tree, found, lost = read_tree(source)
     problems = without_template_faults(found)
-    directives = read_directives(source)
-    given = Given(environment, arguments, read_file, cluster, variables or {}, words)
+    submitted = caller.directives is None
+    directives = (*read_directives(source), *caller.options) if submitted else caller.directives or ()
+    given = Given(environment, arguments, read_file, cluster, caller)
     try:
         worlds, met, more = follow(source, tree.body, given, directives)
     except RecursionError:
         problem = Problem(source.span(0, 0), "nested deeper than is followed", fatal=True)
         return Script(source, (World((), {}),), directives, (*problems, problem), tuple(lost))
-    late = late_directives(source)
+    late = late_directives(source) if submitted else ()
     return Script(source, worlds, (*directives, *more), (*problems, *met), tuple(lost), late)
 
 

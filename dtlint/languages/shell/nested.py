@@ -15,6 +15,7 @@ from dtlint.languages.traced import Command, Word
 from dtlint.source import Source
 
 SHELLS = frozenset(("bash", "sh", "zsh", "dash", "ksh"))
+SCRIPT_SUFFIXES = (".sh", ".bash", ".slurm", ".sbatch")
 
 Run = Callable[[Shell, Node], None]
 
@@ -42,7 +43,7 @@ def run_in_new_shell(shell: Shell, text: Text, wrapper: Command, run: Run, words
         child.variables.setdefault(name, word.pieces)
     for name in shell.variables.keys() - child.variables.keys():
         child.variables[name] = soften((), f"{name} is not exported to this shell", wrapper.place)
-    apply_options(child, _of_srun(wrapper))
+    apply_options(child, options_of_srun(wrapper))
     if child.nesting > 20:
         return
     source = source_of(text, wrapper.place.path)
@@ -55,13 +56,17 @@ def run_in_new_shell(shell: Shell, text: Text, wrapper: Command, run: Run, words
         return
 
 
-def _of_srun(wrapper: Command) -> tuple[Word, ...]:
+def options_of_srun(wrapper: Command) -> tuple[Word, ...]:
     """The options of an srun in front of a shell: the counts of its step stand in the shell's environment."""
     words = wrapper.argv
-    if words[0].text != "srun":
+    if not words or words[0].text != "srun":
         return ()
-    end = next((number for number, word in enumerate(words) if program_name(word) in SHELLS), len(words))
+    end = next((number for number, word in enumerate(words) if _starts_script(word)), len(words))
     return words[1:end]
+
+
+def _starts_script(word: Word) -> bool:
+    return program_name(word) in SHELLS or program_name(word).endswith(SCRIPT_SUFFIXES)
 
 
 def program_name(word: Word) -> str:

@@ -88,19 +88,36 @@ def either(left: Verdict, right: Verdict) -> Verdict:
     return opposite(both(opposite(left), opposite(right)))
 
 
-class Given(NamedTuple):
-    """What the user and the tree tell about a script.
+class Caller(NamedTuple):
+    """How a script is started by another one, or by an orchestrator.
 
-    `variables` is what the one that starts it puts into its environment, under what the user tells; `words` are the
-    arguments that it is started with, None where nobody knows them.
+    `variables` is what stands in its environment, under what the user tells; `positional` are its arguments, `name` is
+    its `$0` and `folder` where `cd` led before. `wrapper` are the commands that lead to it, outermost first.
+    `directives` are the words of the job that it runs in, None where its own `#SBATCH` lines count, with `options` of
+    the command that submits it behind them.
     """
+
+    variables: Mapping[str, Text] = {}
+    positional: Positional | None = None
+    name: Text | None = None
+    folder: str = ""
+    wrapper: tuple[Command, ...] = ()
+    directives: tuple[Word, ...] | None = None
+    options: tuple[Word, ...] = ()
+
+
+NOBODY = Caller()
+"""Nobody is known to start the script."""
+
+
+class Given(NamedTuple):
+    """What the user and the tree tell about a script."""
 
     environment: Mapping[str, str]
     arguments: Mapping[str, str]
     read_file: Callable[[str], Source | None]
     cluster: Mapping[str, str]
-    variables: Mapping[str, Text] = {}
-    words: tuple[Text, ...] | None = None
+    caller: Caller = NOBODY
 
 
 class Stopped(Exception):  # noqa: N818 - ends the following of a world

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from dtlint.languages.shell.directives import apply_directives
+from dtlint.languages.shell.directives import apply_directives, apply_options
 from dtlint.languages.shell.flow import ExitShell, Leave
-from dtlint.languages.shell.nested import run_text
+from dtlint.languages.shell.nested import options_of_srun, run_text
 from dtlint.languages.shell.run import run_node
 from dtlint.languages.shell.state import MAX_STEPS, Given, Positional, Shell, Stopped
 from dtlint.languages.shell.state import World as Way
@@ -77,6 +77,8 @@ def _alternatives(decisions: tuple[int, ...], options: list[int]) -> list[tuple[
 def _follow(way: Way, body: Sequence, directives: tuple[Word, ...]) -> World:
     shell = _first_shell(way)
     apply_directives(shell, directives)
+    for command in way.given.caller.wrapper[-1:]:
+        apply_options(shell, options_of_srun(command))
     try:
         _run_to_end(shell, body)
     except Stopped:
@@ -101,10 +103,13 @@ def _run_to_end(shell: Shell, body: Sequence) -> None:
 def _first_shell(way: Way) -> Shell:
     shell = Shell(way)
     start = way.source.span(0, 0)
-    shell.variables.update(way.given.variables)
+    caller = way.given.caller
+    shell.variables.update(caller.variables)
+    shell.name, shell.folder, shell.wrapper = caller.name, caller.folder, caller.wrapper
+    shell.background = bool(caller.wrapper) and caller.wrapper[-1].background
     for name, value in way.given.environment.items():
         shell.variables[name] = (Piece(value, start, (), ""),)
-    shell.exported = frozenset((*way.given.variables, *way.given.environment))
+    shell.exported = frozenset((*caller.variables, *way.given.environment))
     shell.positional = _given_arguments(way, start)
     return shell
 
@@ -112,8 +117,8 @@ def _first_shell(way: Way) -> Shell:
 def _given_arguments(way: Way, start: Span) -> Positional:
     arguments = way.given.arguments
     listed = Piece(None, start, unknown=OPEN_ARGUMENTS, how="--arg 1=...")
-    if not arguments and way.given.words is not None:
-        return Positional(way.given.words)
+    if not arguments and way.given.caller.positional is not None:
+        return way.given.caller.positional
     if not arguments:
         return Positional((), listed)
     count = max((int(name) for name in arguments if name.isdigit() and len(name) < 4), default=0)

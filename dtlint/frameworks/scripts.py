@@ -1,0 +1,144 @@
+"""The script that a command starts in a shell of its own, directly or through what wraps it: its path, its arguments,
+and what reaches its environment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from dtlint.frameworks.interpreter import program_name
+from dtlint.frameworks.options import Grammar, Option, Split, split_options
+from dtlint.frameworks.wrappers import unwrap_all
+from dtlint.languages.shell.nested import SCRIPT_SUFFIXES, SHELLS
+from dtlint.languages.traced import Command, Piece, Word
+from dtlint.record import NamedTuple
+
+SEALED = frozenset(("docker", "podman", "nerdctl", "nvidia-docker"))
+"""Containers that see no variable but those that the command line hands them."""
+
+_XARGS = Grammar(
+    {
+        "max-args": 1, "max-procs": 1, "replace": 1, "max-lines": 1, "arg-file": 1, "delimiter": 1, "max-chars": 1,
+        "null": 0, "no-run-if-empty": 0, "verbose": 0, "exit": 0,
+    },
+    {
+        "n": "max-args", "P": "max-procs", "I": "replace", "L": "max-lines", "a": "arg-file", "d": "delimiter",
+        "s": "max-chars", "0": "null", "r": "no-run-if-empty", "t": "verbose", "x": "exit",
+    },
+)  # fmt: skip
+_SHELL_VALUES = ("-o", "-O", "+o", "+O", "--rcfile", "--init-file")
+_HANDING = ("-e", "-x", "--env", "-env", "-genv", "env")
+"""What stands before a variable that a wrapper hands on."""
+
+
+class Start(NamedTuple):
+    """A script that a command starts. `variables` is its environment; `job` are the options of the command that
+    submits it as a job of its own, None where it runs in that of the caller.
+    """
+
+    path: Word
+    arguments: tuple[Word, ...]
+    variables: Mapping[str, Word]
+    job: tuple[Word, ...] | None = None
+
+
+def started_script(command: Command) -> Start | None:
+    """The script that a command would start, if it has the form of one that starts some."""
+    inside = unwrap_all(command.argv)[1]
+    outside = command.argv[: len(command.argv) - len(inside)]
+    if not inside:
+        return None
+    variables = _handed(outside, command.env)
+    name = program_name(inside[0])
+    if name == "sbatch":
+        return _submitted(inside, variables)
+    if name == "xargs":
+        inside = _with_inputs(split_options(inside[1:], _XARGS))
+        name = program_name(inside[0]) if inside else ""
+    words = _behind_shell(inside[1:]) if name in SHELLS else inside
+    if not words or not (name in SHELLS or _is_path(words[0])):
+        return None
+    return Start(words[0], words[1:], variables)
+
+
+def _is_path(word: Word) -> bool:
+    """Whether a word may be a script's path: by its ending, or by a folder in front."""
+    return word.shown.endswith(SCRIPT_SUFFIXES) or ("/" in word.shown and "." not in program_name(word))
+
+
+def _behind_shell(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """The script of a shell and its arguments, () where the shell reads no file."""
+    number = 0
+    while number < len(words):
+        text = words[number].text
+        if text is None or text[:1] not in ("-", "+"):
+            return words[number:]
+        if text == "-" or (not text.startswith("--") and {"c", "s"} & set(text[1:])):
+            return ()
+        number += 2 if text in _SHELL_VALUES else 1
+    return ()
+
+
+def _handed(outside: Sequence[Word], env: Mapping[str, Word]) -> dict[str, Word]:
+    """The environment behind the words of wrappers: what they set, over what they let through."""
+    sealed = any(program_name(word) in SEALED for word in outside)
+    found = {} if sealed else dict(env)
+    before = ""
+    for word in outside:
+        name, equals, _ = word.shown.removeprefix("--env=").partition("=")
+        handing = before in _HANDING or word.shown.startswith("--env=")
+        if handing and equals and name.isidentifier():
+            found[name] = word.part(word.shown.index(name + "=") + len(name) + 1)
+        elif handing and name in env:
+            found[name] = env[name]
+        chained = before == "env" and equals
+        before = "env" if chained or program_name(word) == "env" else word.shown
+    return found
+
+
+def _submitted(words: tuple[Word, ...], variables: dict[str, Word]) -> Start | None:
+    """The script that sbatch is given; what it wraps or reads from its input is none."""
+    from dtlint.frameworks.slurm.grammar import GRAMMAR
+
+    split = split_options(words[1:], GRAMMAR)
+    if not split.rest or split.open or split.last("wrap") is not None:
+        return None
+    options = words[1 : len(words) - len(split.rest)]
+    return Start(split.rest[0], split.rest[1:], _exported(split.last("export"), variables), options)
+
+
+def _exported(option: Option | None, variables: dict[str, Word]) -> dict[str, Word]:
+    """What `--export` of sbatch lets into the job: everything, but for what it lists."""
+    if option is None or option.value is None:
+        return variables
+    entries = list(_entries(option.value))
+    names = [entry.shown for entry in entries]
+    found = dict(variables) if "ALL" in names or any(entry.text is None for entry in entries) else {}
+    for entry in entries:
+        name, equals, _ = entry.shown.partition("=")
+        if equals and name.isidentifier():
+            found[name] = entry.part(len(name) + 1)
+        elif name in variables:
+            found[name] = variables[name]
+    return found
+
+
+def _entries(word: Word) -> Iterator[Word]:
+    """The parts of a list with commas."""
+    start = 0
+    for part in word.shown.split(","):
+        yield word.part(start, start + len(part))
+        start += len(part) + 1
+
+
+def _with_inputs(split: Split) -> tuple[Word, ...]:
+    """The command that xargs runs: a word stands for what it adds, at the end or in place of a mark."""
+    if not split.rest:
+        return ()
+    place = split.rest[0].place
+    input_ = Word((Piece(None, place, unknown="what xargs reads is known only when it runs"),), place)
+    option = split.last("replace")
+    mark = option.value.text if option is not None and option.value is not None else None
+    if mark is None:
+        return (*split.rest, input_._replace(many=True))
+    return tuple(input_ if mark in word.shown else word for word in split.rest)

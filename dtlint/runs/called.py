@@ -1,0 +1,314 @@
+"""Follows the scripts that a script starts: each is read in the world of its caller, and its launches are the caller's
+launches too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from dtlint.frameworks import Reading
+from dtlint.frameworks.scripts import Start, started_script
+from dtlint.languages.shell.state import Caller, Positional
+from dtlint.languages.shell.text import soften
+from dtlint.languages.shell.variables import positional_of
+from dtlint.languages.traced import Command, Piece, Script, Word, World, literal_word, path_from_folder
+from dtlint.record import NamedTuple
+from dtlint.runs.chosen import around_in_world, in_world
+from dtlint.runs.follow import Candidate, Follower
+from dtlint.runs.kinds import kind_of
+from dtlint.runs.launches import Found, find_launch, rendezvous_key
+from dtlint.runs.model import Options, file_problem, script_problems
+from dtlint.runs.paths import locate
+from dtlint.source import Problem, Source, Span, Unreadable
+
+MOST_CALLERS = 6
+"""Longest chain of scripts that start each other which is followed."""
+
+MOST_STARTS = 400
+"""Most starts of other scripts that are followed from one script, in all its worlds together."""
+
+LONGEST_SHOWN = 60
+"""Longest list of arguments that tells starts of one script apart, in code points."""
+
+
+class Reached(NamedTuple):
+    """A script as something starts it, and what stands around it.
+
+    `folder` is where its paths begin, `own` the folder in which it lies. `callers` are the scripts that lead to it,
+    outermost first, `told` how each of them starts the next one, in words; `job` is the command that submitted the job
+    in which it runs. `supposed` are sentences on files that were only likely to be the ones that are started.
+    """
+
+    script: Script
+    folder: Path
+    around: Reading | None = None
+    hosts: Source | None = None
+    own: Path | None = None
+    callers: tuple[Source, ...] = ()
+    told: tuple[str, ...] = ()
+    job: Command | None = None
+    supposed: tuple[str, ...] = ()
+
+
+class Launched(NamedTuple):
+    """A launch, the command that it is, the script in which that stands, and the world of all that leads to it."""
+
+    found: Found
+    command: Command
+    reached: Reached
+    world: World
+
+
+class Calls:
+    """The starts of other scripts from one script. `scripts` are those read so far by how they are started, `left` is
+    how many more starts are followed.
+    """
+
+    def __init__(self, follower: Follower, options: Options) -> None:
+        self.follower = follower
+        self.options = options
+        self.scripts: dict[object, Script] = {}
+        self.left = MOST_STARTS
+
+    def launches(self, reached: Reached, world: World) -> Iterator[Launched]:
+        """The launches of a script in one world, with those of the scripts that it starts, in order. A command that
+        starts a script which launches is no launch itself, whatever its words name.
+        """
+        for number, command in enumerate(world.commands):
+            inner = list(self._inside(command, reached, world._replace(commands=world.commands[:number])))
+            yield from inner or self._own(command, reached, world)
+
+    def _own(self, command: Command, reached: Reached, world: World) -> Iterator[Launched]:
+        read = self._reader(reached, world.files)
+        found = find_launch(command, read)
+        if found is None:
+            return
+        handed = _handing_command(found, command) if reached.callers else None
+        if handed is not None:
+            command = command._replace(place=handed.place)
+            found = find_launch(command, read) or found
+        yield Launched(found, command, reached, world)
+
+    def _reader(self, reached: Reached, files: Mapping[str, Source]) -> Callable[[str], Source | None]:
+        first = self.follower.reader(reached.folder, files)
+        if reached.own is None:
+            return first
+        second = self.follower.reader(reached.own)
+        return lambda text: first(text) or second(text)
+
+    def _inside(self, command: Command, reached: Reached, before: World) -> Iterator[Launched]:
+        """The launches of the script that a command starts."""
+        start = started_script(command)
+        source, supposed = self._source(start, command, reached, before) if start is not None else (None, "")
+        if start is None or source is None:
+            return
+        callers = (*reached.callers, reached.script.source)
+        if len(callers) > MOST_CALLERS or any(source.path == each.path for each in callers):
+            return
+        script = self._script(source, start, command, reached, before)
+        if script is None:
+            return
+        submitted = start.job is not None
+        called = Reached(
+            script,
+            reached.folder,
+            directives_of(script) if submitted else reached.around,
+            None if submitted else reached.hosts,
+            source.file.parent if source.file is not None else reached.own,
+            callers,
+            (*reached.told, _told(reached.script.source, start)),
+            command if submitted else reached.job,
+            (*reached.supposed, *([supposed] if supposed else [])),
+        )
+        for world in script.worlds:
+            yield from self.launches(called, _within(before, world))
+
+    def _source(self, start: Start, command: Command, reached: Reached, before: World) -> tuple[Source | None, str]:
+        """The text of the script that is started, and a sentence if it is only likely to be the one."""
+        written = before.files.get(path_from_folder(start.path.pieces, command.folder))
+        if written is not None:
+            return written, ""
+        tree = self.follower.tree
+        found = locate(tree, start.path, reached.folder, command.folder)
+        if (found is None or found.supposed) and reached.own is not None:
+            found = locate(tree, start.path, reached.own, command.folder) or found
+        if found is None or kind_of(found.file) != "shell":
+            return None, ""
+        try:
+            source = tree.source(found.file)
+        except Unreadable:
+            return None, ""
+        said = f"{source.path} was taken for {start.path.shown}, whose folder is not here" if found.supposed else ""
+        return source, said
+
+    def _script(self, source: Source, start: Start, command: Command, reached: Reached, before: World) -> Script | None:
+        """The script read as it is started; None beyond the bound on starts."""
+        self.left -= 1
+        if self.left < 0:
+            sentence = f"this starts other scripts more than {MOST_STARTS} times; the rest is not followed"
+            place = reached.script.source.span(0, 0)
+            self.follower.problems.append(file_problem(Problem(place, sentence, fatal=False)))
+            return None
+        caller = _caller(start, command, reached, source)
+        key = source.path, command.background, _signature(caller)
+        if key in self.scripts:
+            return self.scripts[key]
+        script = read_as(source, caller, self.options, self._reader(reached, before.files))
+        self.follower.problems.extend(script_problems(source, script.problems) if source.file is not None else ())
+        self.scripts[key] = script
+        return script
+
+
+def read_as(source: Source, caller: Caller, options: Options, read: Callable[[str], Source | None]) -> Script:
+    """A script as a caller starts it; the arguments that the user tells are those of the outermost script."""
+    from dtlint.languages.shell import read_script
+
+    options = options.at(source.file)
+    cluster = {name: str(value.value) for name, value in {**options.cluster, **options.settings}.items()}
+    return read_script(source, options.environment, {}, read, cluster, caller)
+
+
+def known_starts(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The launches without those that a script would make if nobody were known to start it: each launch line as it is
+    reached from the outermost scripts that lead to it.
+    """
+    of_a_line: dict[tuple[str, int], list[Candidate]] = {}
+    for candidate in candidates:
+        place = candidate.found.launch.place
+        of_a_line.setdefault((place.path, place.start), []).append(candidate)
+    started = {
+        line: {path for candidate in found for path in chain_of(candidate)[1:]} for line, found in of_a_line.items()
+    }
+    kept = []
+    for candidate in candidates:
+        place = candidate.found.launch.place
+        line = place.path, place.start
+        outermost = {chain_of(each)[0] for each in of_a_line[line]} - started[line]
+        if not outermost or chain_of(candidate)[0] in outermost:
+            kept.append(candidate)
+    return kept
+
+
+def chain_of(candidate: Candidate) -> tuple[str, ...]:
+    """The paths of the scripts that lead to a launch, outermost first."""
+    return tuple(source.path for source in candidate.chain) or (candidate.script.path,)
+
+
+def run_key(launched: Launched) -> tuple[object, ...]:
+    """What is equal for the commands of one run: the same launch in the same job, under the same conditions."""
+    job = launched.reached.job
+    return launched.world.branch, None if job is None else id(job), rendezvous_key(launched.found, launched.command)
+
+
+def candidate_of(launched: Launched, companion: bool) -> Candidate:
+    """A launch with what stands around it in its world."""
+    found, command, reached, world = launched
+    chain = (*reached.callers, reached.script.source)
+    number = _place_in(chain, command.place.path)
+    return Candidate(
+        in_world(found, world),
+        chain[number],
+        reached.folder,
+        world,
+        around_in_world(reached.around, world),
+        companion,
+        command.folder,
+        reached.hosts,
+        reached.own,
+        chain,
+        reached.told[number - 1] if number else "",
+        reached.supposed,
+    )
+
+
+def _place_in(chain: Sequence[Source], path: str) -> int:
+    """Which of the scripts that lead to a launch holds it: the last, unless it is handed over by one before."""
+    return next((number for number, source in enumerate(chain) if source.path == path), len(chain) - 1)
+
+
+def directives_of(script: Script) -> Reading | None:
+    """What the #SBATCH lines of a script say, with what sbatch is told beside."""
+    if not script.directives:
+        return None
+    from dtlint.frameworks.slurm import read_directives
+
+    return read_directives(script.directives, script.late)
+
+
+def _caller(start: Start, command: Command, reached: Reached, source: Source) -> Caller:
+    submitted = start.job is not None
+    return Caller(
+        {name: word.pieces for name, word in start.variables.items()},
+        _arguments(start.arguments),
+        _name(start.path, reached.folder, source),
+        command.folder,
+        (command,) if submitted else (*command.wrapper, command),
+        None if submitted else reached.script.directives,
+        start.job or (),
+    )
+
+
+def _arguments(words: Sequence[Word]) -> Positional:
+    """The arguments; what may follow them is counted as the caller counts its own."""
+    found = positional_of(list(words))
+    return found._replace(first=1 - len(found.words)) if found.rest is not None else found
+
+
+def _name(path: Word, folder: Path, source: Source) -> tuple[Piece, ...]:
+    """`$0`: the path as it is written; of a path that is not wholly known, the way to the file that was found."""
+    if source.file is None or path_from_folder(path.pieces).find("?") < 0:
+        return path.pieces
+    import os
+
+    way = Path(os.path.relpath(source.file, folder)).as_posix()
+    return soften(literal_word(way, path.place).pieces, "the folder of the script is not known", path.place)
+
+
+def _signature(caller: Caller) -> tuple[object, ...]:
+    """What is equal for starts that read alike."""
+    positional = caller.positional or Positional(())
+    return (
+        tuple((name, _plain(text)) for name, text in sorted(caller.variables.items())),
+        tuple(map(_plain, positional.words)),
+        positional.rest is None,
+        _plain(caller.name or ()),
+        caller.folder,
+        tuple(tuple(word.shown for word in each.argv) for each in caller.wrapper),
+        None if caller.directives is None else tuple((word.shown, word.place.path) for word in caller.directives),
+    )
+
+
+def _plain(text: Sequence[Piece]) -> tuple[str | None, ...]:
+    return tuple(piece.text if piece.text is not None else f"\0{piece.unknown}" for piece in text)
+
+
+def _told(caller: Source, start: Start) -> str:
+    """How a script is started, in words that hold when the caller's lines move."""
+    arguments = " ".join(word.shown for word in start.arguments)
+    if not arguments:
+        return f"{caller.path} starts it"
+    shown = arguments if len(arguments) <= LONGEST_SHOWN else f"{arguments[:LONGEST_SHOWN]}..."
+    return f"{caller.path} starts it with {shown}"
+
+
+def _within(before: World, inner: World) -> World:
+    """A world of a started script, behind what its caller has done before."""
+    branches = [branch for branch in (before.branch, inner.branch) if branch]
+    return World(
+        (*before.commands, *inner.commands),
+        {**before.files, **inner.files},
+        " and ".join(dict.fromkeys(branches)) or None,
+        {**before.unread, **inner.unread},
+    )
+
+
+def _handing_command(found: Found, command: Command) -> Command | None:
+    """The command of a caller that hands the launcher over to the script which starts it with `"$@"`; None where the
+    script names the launcher itself.
+    """
+    launcher = found.launch.argv[0]
+    written: Span | None = launcher.pieces[0].span if launcher.pieces else None
+    if written is None or written.path == command.place.path:
+        return None
+    return next((each for each in reversed(command.wrapper) if each.place.path == written.path), None)

@@ -1,0 +1,65 @@
+"""Finds the files of a tree that may start a script: by the bytes of its name, before anything is read as text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from dtlint.runs.kinds import MANIFESTS, kind_of, may_be_manifest
+from dtlint.runs.tree import MOST_SEARCHED, walk
+
+MOST_ROUNDS = 4
+"""Longest chain of scripts that start each other which is looked for."""
+
+LARGEST = 1_000_000
+"""Largest file that is searched, in bytes."""
+
+_NAME = re.compile(rb"[\w.+-]+")
+
+
+def callers_of(root: Path, names: Iterable[str]) -> tuple[list[Path], bool]:
+    """The scripts and manifests below `root` that hold one of the file names, or that of a script that holds one; and
+    whether there were too many files to search all.
+    """
+    mentions, cut = _mentions(root)
+    wanted = {name.encode() for name in names}
+    found: dict[Path, None] = {}
+    for _ in range(MOST_ROUNDS):
+        more = [file for file, held in mentions.items() if file not in found and _holds(file, held, wanted)]
+        if not more:
+            break
+        found.update(dict.fromkeys(more))
+        wanted |= {file.name.encode() for file in more}
+    return list(found), cut
+
+
+def _holds(file: Path, held: frozenset[bytes], wanted: set[bytes]) -> bool:
+    """Whether a file holds a name that is not just its own."""
+    return not held.isdisjoint(wanted) and held & wanted != {file.name.encode()}
+
+
+def _mentions(root: Path) -> tuple[dict[Path, frozenset[bytes]], bool]:
+    """What may be file names in the scripts and manifests among the first files of the tree."""
+    found: dict[Path, frozenset[bytes]] = {}
+    for count, file in enumerate(walk(root)):
+        if count >= MOST_SEARCHED:
+            return found, True
+        kind = kind_of(file)
+        if kind in ("shell", "yaml"):
+            data = _bytes_of(file)
+            if kind == "shell" or _is_manifest(data):
+                found[file] = frozenset(_NAME.findall(data))
+    return found, False
+
+
+def _is_manifest(data: bytes) -> bool:
+    return any(mark in data for mark in MANIFESTS) and may_be_manifest(data.decode(errors="replace"))
+
+
+def _bytes_of(file: Path) -> bytes:
+    """The bytes of a file, nothing of one that is too large or cannot be read."""
+    try:
+        return file.read_bytes() if file.stat().st_size < LARGEST else b""
+    except OSError:
+        return b""
