@@ -28,6 +28,9 @@ MOST_CALLERS = 6
 MOST_STARTS = 400
 """Most starts of other scripts that are followed from one script, in all its worlds together."""
 
+MOST_QUIET = 3
+"""After how many starts that lead to no launch a script is not followed again: those that install or prepare."""
+
 LONGEST_SHOWN = 60
 """Longest list of arguments that tells starts of one script apart, in code points."""
 
@@ -104,7 +107,8 @@ class Calls:
         if start is None or source is None:
             return
         callers = (*reached.callers, reached.script.source)
-        if len(callers) > MOST_CALLERS or any(source.path == each.path for each in callers):
+        quiet = self.follower.quiet.get(source.path, 0) >= MOST_QUIET
+        if quiet or len(callers) > MOST_CALLERS or any(source.path == each.path for each in callers):
             return
         script = self._script(source, start, command, reached, before)
         if script is None:
@@ -121,8 +125,10 @@ class Calls:
             command if submitted else reached.job,
             (*reached.supposed, *([supposed] if supposed else [])),
         )
-        for world in script.worlds:
-            yield from self.launches(called, _within(before, world))
+        launched = [each for world in script.worlds for each in self.launches(called, _within(before, world))]
+        if not launched:
+            self.follower.quiet[source.path] = self.follower.quiet.get(source.path, 0) + 1
+        yield from launched
 
     def _source(self, start: Start, command: Command, reached: Reached, before: World) -> tuple[Source | None, str]:
         """The text of the script that is started, and a sentence if it is only likely to be the one."""

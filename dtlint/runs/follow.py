@@ -73,7 +73,8 @@ class Candidate(NamedTuple):
 
 class Follower:
     """Follows names of files in one tree. `configs` are the focused ones by path; `named` collects the paths of those
-    that something names, `problems` what is wrong with files on the way.
+    that something names, `problems` what is wrong with files on the way; `quiet` counts by path the starts of scripts
+    that led to no launch.
     """
 
     def __init__(self, tree: Tree) -> None:
@@ -81,6 +82,7 @@ class Follower:
         self.configs: dict[str, Config] = {}
         self.named: set[str] = set()
         self.problems: list[FileProblem] = []
+        self.quiet: dict[str, int] = {}
 
     def reader(self, folder: Path, written: Mapping[str, Source] = NOTHING) -> Callable[[str], Source | None]:
         """Reads a file by its path: one that the script writes, else one of the tree."""
