@@ -295,8 +295,15 @@ class TestBounds:
         found = reading(tmp_path, {"outer.sh": starts, "inner.sh": f"{LAUNCH} --a $1\n"}, "outer.sh")
         assert len(found.runs) == 400
         assert [problem.message for problem in found.problems] == [
-            "this starts other scripts more than 400 times; the rest is not followed"
+            "this starts more scripts than are followed; launches of the rest are not read"
         ]
+
+    def test_long_scripts_are_not_followed_often(self, tmp_path: Path) -> None:
+        starts = "".join(f"bash inner.sh {number}\n" for number in range(100))
+        loop = 'for a in {1..60}; do for b in {1..3}; do echo "$1"; echo "$b"; done; done\n'
+        found = reading(tmp_path, {"outer.sh": starts, "inner.sh": f"{loop}{LAUNCH} --a $1\n"}, "outer.sh")
+        assert 10 < len(found.runs) < 99
+        assert len(found.problems) == 1
 
     @pytest.mark.parametrize("command", ["bash $SCRIPT 4", "bash gone.sh 4", "bash -s 4 < inner.txt", "$RUN inner.sh"])
     def test_what_is_not_known_to_be_started_is_not_followed(self, tmp_path: Path, command: str) -> None:

@@ -131,7 +131,8 @@ class World(NamedTuple):
 class Script(NamedTuple):
     """A launch script read: its worlds (one unless an undecided condition matters), `#SBATCH` words, broken places.
 
-    `late` are the words of each `#SBATCH` line that stands too low to be read by sbatch.
+    `late` are the words of each `#SBATCH` line that stands too low to be read by sbatch. `steps` is how many commands
+    were followed in all ways through it.
     """
 
     source: Source
@@ -140,6 +141,7 @@ class Script(NamedTuple):
     problems: tuple[Problem, ...] = ()
     lost: tuple[Lost, ...] = ()
     late: tuple[tuple[Word, ...], ...] = ()
+    steps: int = 0
 
 
 def literal_word(text: str, span: Span) -> Word:

@@ -28,6 +28,9 @@ MOST_CALLERS = 6
 MOST_STARTS = 400
 """Most starts of other scripts that are followed from one script, in all its worlds together."""
 
+MOST_STEPS = 40_000
+"""Most commands that are followed in all the scripts together that one script starts."""
+
 MOST_QUIET = 3
 """After how many starts that lead to no launch a script is not followed again: those that install or prepare."""
 
@@ -65,7 +68,7 @@ class Launched(NamedTuple):
 
 class Calls:
     """The starts of other scripts from one script. `scripts` are those read so far by how they are started, `left` is
-    how many more starts are followed.
+    how many more starts are followed, `steps` how many more commands in them.
     """
 
     def __init__(self, follower: Follower, options: Options) -> None:
@@ -73,6 +76,7 @@ class Calls:
         self.options = options
         self.scripts: dict[object, Script] = {}
         self.left = MOST_STARTS
+        self.steps = MOST_STEPS
 
     def launches(self, reached: Reached, world: World) -> Iterator[Launched]:
         """The launches of a script in one world, with those of the scripts that it starts, in order. A command that
@@ -151,8 +155,8 @@ class Calls:
     def _script(self, source: Source, start: Start, command: Command, reached: Reached, before: World) -> Script | None:
         """The script read as it is started; None beyond the bound on starts."""
         self.left -= 1
-        if self.left < 0:
-            sentence = f"this starts other scripts more than {MOST_STARTS} times; the rest is not followed"
+        if self.left < 0 or self.steps <= 0:
+            sentence = "this starts more scripts than are followed; launches of the rest are not read"
             place = reached.script.source.span(0, 0)
             self.follower.problems.append(file_problem(Problem(place, sentence, fatal=False)))
             return None
@@ -163,6 +167,7 @@ class Calls:
         script = read_as(source, caller, self.options, self._reader(reached, before.files))
         self.follower.problems.extend(script_problems(source, script.problems) if source.file is not None else ())
         self.scripts[key] = script
+        self.steps -= script.steps
         return script
 
 

@@ -42,12 +42,12 @@ def read_script(
     directives = (*read_directives(source), *caller.options) if submitted else caller.directives or ()
     given = Given(environment, arguments, read_file, cluster, caller)
     try:
-        worlds, met, more = follow(source, tree.body, given, directives)
+        worlds, met, more, steps = follow(source, tree.body, given, directives)
     except RecursionError:
         problem = Problem(source.span(0, 0), "nested deeper than is followed", fatal=True)
         return Script(source, (World((), {}),), directives, (*problems, problem), tuple(lost))
     late = late_directives(source) if submitted else ()
-    return Script(source, worlds, (*directives, *more), (*problems, *met), tuple(lost), late)
+    return Script(source, worlds, (*directives, *more), (*problems, *met), tuple(lost), late, steps)
 
 
 def command_of(words: Sequence[str]) -> Script:

@@ -23,28 +23,32 @@ MAX_WORLDS = 16
 
 def follow(
     source: Source, body: Sequence, given: Given, directives: tuple[Word, ...]
-) -> tuple[tuple[World, ...], list[Problem], list[Word]]:
-    """The worlds of a script, equal ones merged; the defects met in texts that it makes, and the directives in them."""
+) -> tuple[tuple[World, ...], list[Problem], list[Word], int]:
+    """The worlds of a script, equal ones merged; the defects met in texts that it makes, the directives in them, and
+    how many commands were followed.
+    """
     assigned = assigned_names(body)
     matters = _lazily(lambda: _relevance(body))
     ways: list[tuple[tuple[int, ...], Way, World]] = []
     waiting: list[tuple[int, ...]] = [()]
-    steps = MAX_STEPS
+    steps, followed = MAX_STEPS, 0
     while waiting:
         if len(ways) + len(waiting) > MAX_WORLDS:
             way = Way(given, source, assigned, (), steps)
             way.forking = False
-            return (_follow(way, body, directives),), way.problems, way.directives
+            world = _follow(way, body, directives)
+            return (world,), way.problems, way.directives, followed + steps - way.steps
         decisions = waiting.pop()
         way = Way(given, source, assigned, decisions, steps)
         way.matters = matters
         world = _follow(way, body, directives)
+        followed += steps - way.steps
         steps = max(way.steps, 2_000)
         ways.append((decisions, way, world))
         waiting.extend(_alternatives(decisions, way.options))
     ways.sort(key=lambda item: item[0])
     first = ways[0][1]
-    return tuple(_merged([world for _, _, world in ways])), first.problems, first.directives
+    return tuple(_merged([world for _, _, world in ways])), first.problems, first.directives, followed
 
 
 def _relevance(body: Sequence) -> Callable[[Node], bool]:
