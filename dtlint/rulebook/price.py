@@ -14,6 +14,7 @@ from dtlint.rulebook.finding import Remedy, Saving
 from dtlint.rulebook.ready import ReadyRule
 from dtlint.rulebook.rule import SEVERITIES, Rule, Verdict
 from dtlint.rulebook.scope import Scope
+from dtlint.source import Edit
 from dtlint.value import Unknown
 
 LEAST_SAVING = 0.005
@@ -56,7 +57,7 @@ def remedies_of(
     helpful = sorted((pair for pair in ranked if pair[0] is not None), key=lambda pair: pair[0] or ())
     offered = [(each, raised(each.proposal.plan, watch)) for _, each in helpful[:MOST_REMEDIES]]
     offered.sort(key=lambda pair: (pair[0].proposal.plan is None, has_error(pair[1])))
-    remedies = tuple(_remedy(each, scope.plan, new) for each, new in offered)
+    remedies = tuple(_remedy(each, scope, new) for each, new in offered)
     return tuple(map(_without_share, remedies)) if fails else remedies
 
 
@@ -126,7 +127,7 @@ def _frees_memory(priced: Priced) -> bool:
     return before is not None and after is not None and after.middle < 0.99 * before.middle
 
 
-def _remedy(priced: Priced, plan: Plan, new: Mapping[str, Verdict]) -> Remedy:
+def _remedy(priced: Priced, scope: Scope, new: Mapping[str, Verdict]) -> Remedy:
     proposal = priced.proposal
     return Remedy(
         proposal.set,
@@ -134,8 +135,17 @@ def _remedy(priced: Priced, plan: Plan, new: Mapping[str, Verdict]) -> Remedy:
         priced.saves,
         proposal.cure.changes_training,
         tuple(new),
-        edits(plan, proposal.set) if proposal.set and not proposal.cure.by_hand else (),
+        _edits(proposal, scope),
     )
+
+
+def _edits(proposal: Proposal, scope: Scope) -> tuple[Edit, ...]:
+    """The edits that bring a change about: those of its settings, or of the code that a member speaks of."""
+    if proposal.cure.by_hand:
+        return ()
+    if proposal.set:
+        return edits(scope.plan, proposal.set)
+    return scope.member.edits.get(proposal.cure.edit, ()) if scope.member is not None else ()
 
 
 def _without_share(remedy: Remedy) -> Remedy:
