@@ -47,6 +47,9 @@ ELSEWHERE = {
     "in a helper of the first epoch": (
         "def wait():\n    if epoch == 0:\n        dist.barrier()\n" + STEP + "    wait()\n"
     ),
+    "in a helper that tells the time": (
+        "def now():\n    torch.cuda.synchronize()\n    return time.time()\n" + STEP + "    print(now())\n"
+    ),
     "in a loop of epochs": (
         "class Scaler:\n    def __call__(self, loss):\n        loss.backward()\nscale = Scaler()\n"
         "for epoch in range(9):\n    for batch in batches:\n        scale(model(batch))\n    torch.cuda.empty_cache()\n"

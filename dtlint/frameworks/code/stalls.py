@@ -73,7 +73,8 @@ def _first_of_loops(
             continue
         for around, call in _in_loops(program, module, site):
             loop = call.loops[-1]
-            if id(loop) in seen or (last == _OF_CLOCKS and _measures(loop)):
+            timed = _measures(loop) or (call is not site and _measures(site.scope.node))
+            if id(loop) in seen or (last == _OF_CLOCKS and timed):
                 continue
             place = place_of(program, around, call)
             if not _is_profiled(place, loop) and _in_each_step(program, around, call) and stands(place) is not False:
