@@ -188,6 +188,12 @@ def test_what_is_not_plain_is_left_alone(fixed: Fix, text: str) -> None:
     assert fixed(HEAD + text) == HEAD + text
 
 
+@pytest.mark.parametrize("text", [WAIT, SYNCED, CLIP], ids=["errors", "warnings", "errors that change the training"])
+def test_one_mistake_in_two_places_is_mended_in_both(fixed: Fix, text: str) -> None:
+    again = text.replace("model", "other")
+    assert fixed(HEAD + text + again) == fixed(HEAD + text) + fixed(HEAD + again)[len(HEAD) :]
+
+
 def test_a_notebook_is_left_alone(tmp_path: Path) -> None:
     lines = ",".join(f'"{line}\\n"' for line in (HEAD + SYNCED).replace('"', '\\"').splitlines())
     text = f'{{"cells": [{{"cell_type": "code", "source": [{lines}]}}], "metadata": {{}}, "nbformat": 4}}'
