@@ -186,6 +186,11 @@ def test_a_loss_that_is_averaged_twice(loss: str, wrong: bool) -> None:
             True,
         ),
         ("for epoch in range(3):\n    s = DistributedSampler(data)\n    model(s).backward()", False),
+        (
+            "for file in files:\n    data = read(file)\n    s = DistributedSampler(data)\n"
+            "for epoch in range(3):\n    model(s).backward()",
+            False,
+        ),
         ("if not only_eval:\n    s = DistributedSampler(data)\nfor epoch in range(3):\n    model(s).backward()", False),
         ("if only_eval:\n    s = DistributedSampler(data)\nfor epoch in range(3):\n    model(s).backward()", True),
         ("s = DistributedSampler(data)\nwhile True:\n    for x in loader:\n        model(x).backward()", False),

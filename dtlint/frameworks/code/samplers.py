@@ -65,7 +65,7 @@ def samplers(program: Program) -> tuple[Member, ...]:
     loops = [*_epoch_loops(program), *_rounds(program)]
     if not loops or not any("backward" in module.called for module in program.modules.values()):
         return ()
-    found = (call for call in calls(program, SAMPLERS) if not is_for_evaluation(call) and not _is_renewed(call))
+    found = (call for call in calls(program, SAMPLERS) if not is_for_evaluation(call) and not _is_renewed(call, loops))
     return tuple(_member(call, loops) for call in found if stands(among_ranks(call.place)) is not False)
 
 
@@ -203,11 +203,13 @@ def _uses_up(node: ast.AST) -> bool:
     return isinstance(node, ast.Yield | ast.YieldFrom) or _is_backward(node)
 
 
-def _is_renewed(call: Call) -> bool:
-    """Whether a sampler is built anew in each round of a loop, with what it draws from."""
-    texts = {dotted(item.place.node) for item in passed(call, "dataset", 0)} - {""}
-    bound = (binding for name in texts for binding in call.place.scope.bindings.get(name, ()))
-    return any(loop in binding.loops for binding in bound for loop in call.loops)
+def _is_renewed(call: Call, epochs: Sequence[_Epochs]) -> bool:
+    """Whether a sampler is built anew in each epoch, with what it draws from."""
+    wanted = {id(item.node) for item in epochs}
+    around = [loop for loop in call.loops if id(loop) in wanted or id(getattr(loop, "iter", None)) in wanted]
+    names = {dotted(item.place.node) for item in passed(call, "dataset", 0)} - {""}
+    bound = (binding for name in names for binding in call.place.scope.bindings.get(name, ()))
+    return any(loop in binding.loops for binding in bound for loop in around)
 
 
 def _is_backward(node: ast.AST) -> bool:
