@@ -12,12 +12,13 @@ from dtlint.frameworks.code.collective_names import OPEN, Collective, collective
 from dtlint.frameworks.code.ranks import Side, asks_for_mesh_rank, asks_for_ranks, is_alone, side_of
 from dtlint.frameworks.step_area import called_function
 from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.editing import moved_behind, standing
 from dtlint.languages.python.places import Place, place_of
 from dtlint.languages.python.program import Definition, Program
 from dtlint.languages.python.reach import enclosing_function, stands
 from dtlint.languages.python.tree import Guard, Module, Scope, Site
 from dtlint.record import NamedTuple
-from dtlint.source import Span
+from dtlint.source import Edit, Span
 from dtlint.value import Setting, written
 
 MAX_MEMBERS = 30
@@ -55,7 +56,9 @@ def guarded_collectives(program: Program) -> tuple[Member, ...]:
         for guarded in _guarded_calls(program, module):
             key = guarded.span.path, guarded.span.start
             reached = search.reached(guarded.place, 0) if key not in found else None
-            if reached is None or _fills_groups(guarded, reached) or _is_answered(search, guarded, reached):
+            if reached is None or _fills_groups(guarded, reached) or _names_peer(guarded, reached):
+                continue
+            if _is_answered(search, guarded, reached):
                 continue
             if stands(guarded.place) is not False:
                 found[key] = _member(guarded, reached)
@@ -70,6 +73,18 @@ def _fills_groups(guarded: _Guarded, reached: _Reached) -> bool:
     return reached.collective.of_mesh and guard is not None and asks_for_mesh_rank(guarded.place, guard)
 
 
+def _names_peer(guarded: _Guarded, reached: _Reached) -> bool:
+    """Whether the condition is about the rank that the collective starts from (`if owner: broadcast(x, src=owner)`),
+    which is the same for all ranks.
+    """
+    node = reached.place.node
+    test = guarded.guard.test if guarded.guard is not None else None
+    if not isinstance(node, ast.Call) or test is None or not dotted(test):
+        return False
+    given = [*node.args[1:], *(keyword.value for keyword in node.keywords if keyword.arg in ("src", "dst"))]
+    return any(dotted(item) == dotted(test) for item in given)
+
+
 def _member(guarded: _Guarded, reached: _Reached) -> Member:
     span = guarded.place.module.span(guarded.place.node)
     fields: dict[str, Setting] = {
@@ -81,7 +96,24 @@ def _member(guarded: _Guarded, reached: _Reached) -> Member:
     related = [(guarded.span, "only some ranks pass here")]
     if reached.through:
         related.append((reached.place.module.span(reached.place.node), "all ranks must reach this"))
-    return Member(span, fields, tuple(related))
+    return Member(span, fields, tuple(related), {"move": _behind(guarded, reached)})
+
+
+def _behind(guarded: _Guarded, reached: _Reached) -> tuple[Edit, ...]:
+    """The edit that moves a barrier at the end of the branch behind it, where all ranks come by."""
+    if reached.collective.operation not in ("barrier", "wait_for_everyone") or reached.through:
+        return ()
+    found = standing(guarded.place.module, guarded.place.node)
+    branch = found.owner if found is not None else None
+    if (
+        found is None
+        or guarded.guard is None
+        or not isinstance(branch, ast.If)
+        or branch.test is not guarded.guard.test
+    ):
+        return ()
+    edit = moved_behind(guarded.place.module, found)
+    return (edit,) if edit is not None else ()
 
 
 def _condition(guarded: _Guarded) -> str:
