@@ -25,10 +25,12 @@ from functools import partial
 from pathlib import Path
 
 from dtlint.languages.python import follow, imported_modules, marker, read_module
+from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import Call, calls
 from dtlint.languages.python.constants import LEFT_OUT, evaluate, live_ways, merged
-from dtlint.languages.python.dicts import Passed, is_grown, unpacked_dict
+from dtlint.languages.python.dicts import Passed, unpacked_dict
 from dtlint.languages.python.following import ways
+from dtlint.languages.python.grown import grown_items
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Place
 from dtlint.languages.python.program import Program, absolute, definition
@@ -363,9 +365,10 @@ def _parts(place: Place, node: ast.AST) -> list[Place] | None:
         return []
     if isinstance(node, ast.Dict):
         return [place.inner(item) for item in node.values]
-    if isinstance(node, ast.List) and is_grown(place):
-        return None
-    if isinstance(node, ast.Tuple | ast.List | ast.Set | ast.BoolOp):
+    if isinstance(node, ast.List | ast.Set) or _is_empty_set(node):
+        items = grown_items(place)
+        return None if items is None else [item.place for item in items]
+    if isinstance(node, ast.Tuple | ast.BoolOp):
         return [place.inner(item) for item in (node.values if isinstance(node, ast.BoolOp) else node.elts)]
     if isinstance(node, ast.Name | ast.Attribute):
         names = qualified(place.module, node, place.scope)
@@ -377,6 +380,10 @@ def _parts(place: Place, node: ast.AST) -> list[Place] | None:
     if isinstance(node, ast.Call) and _builds(place, node):
         return [place.inner(item) for item in (*node.args, *(keyword.value for keyword in node.keywords))]
     return None
+
+
+def _is_empty_set(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and dotted(node.func) == "set" and not node.args
 
 
 def _is_counted(place: Place, node: ast.Call) -> bool:

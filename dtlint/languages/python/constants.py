@@ -9,15 +9,16 @@ from math import prod
 
 from dtlint.languages.python.arithmetic import Known, as_sure_as, calculated, compared, computed, written
 from dtlint.languages.python.bindings import dotted
-from dtlint.languages.python.dicts import Passed, changed_on_the_way, is_changed, is_grown, unpacked_dict
+from dtlint.languages.python.dicts import Passed, changed_on_the_way, is_changed, unpacked_dict
 from dtlint.languages.python.following import ways
+from dtlint.languages.python.grown import grown_items
 from dtlint.languages.python.instances import members
 from dtlint.languages.python.library import call_value, environment_value
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.objects import attribute_value, command_line_argument
-from dtlint.languages.python.places import Condition, Place, Way, guard_text, unknown
+from dtlint.languages.python.places import Condition, Place, Way, conditions_at, guard_text, unknown
 from dtlint.languages.python.program import definition
-from dtlint.languages.python.tree import Guard
+from dtlint.languages.python.tree import Guard, Module
 from dtlint.value import Choice, Option, Plain, Setting, Unknown, Value
 
 LEFT_OUT = "left out"
@@ -343,15 +344,42 @@ def _compared(place: Place, comparison: ast.cmpop, left: Known, right: Known) ->
 
 
 def _sequence(place: Place, node: ast.Tuple | ast.List) -> Setting:
-    if isinstance(node, ast.List) and is_grown(place):
+    if isinstance(node, ast.Tuple):
+        return over(place, [evaluate(place.inner(element)) for element in node.elts], lambda known: _row(place, known))
+    items = grown_items(place)
+    if items is None:
         return unknown(place, "the list is changed on the way")
-    items = [evaluate(place.inner(element)) for element in node.elts]
-    return over(place, items, lambda known: _row(place, known))
+    return over(place, [_item_under_conditions(item) for item in items], lambda known: _row(place, known))
+
+
+def _item_under_conditions(item: Passed) -> Setting:
+    """An item of a list, and LEFT_OUT where a condition around the statement that adds it fails."""
+    value = evaluate(item.place)
+    if not item.guards:
+        return value
+    verdicts = [holds(condition) for condition in conditions_at(item.place, item.guards)]
+    left_out = Unknown(LEFT_OUT)
+    if False in verdicts:
+        return left_out
+    guards = [guard for guard, verdict in zip(item.guards, verdicts, strict=True) if verdict is None]
+    if not guards:
+        return value
+    condition = joined(*(guard_text(item.place.module, guard) for guard in guards))
+    several = [Option(joined(condition, option.guard), option.value) for option in options(value)]
+    return Choice((*several, Option(_denied(item.place.module, guards), left_out)))
+
+
+def _denied(module: Module, guards: Sequence[Guard]) -> str:
+    """The text of the opposite of conditions that hold together."""
+    if len(guards) == 1:
+        return guard_text(module, guards[0]._replace(holds=not guards[0].holds))
+    return f"not ({' and '.join(guard_text(module, guard) for guard in guards)})"
 
 
 def _row(place: Place, items: list[Known]) -> Known:
-    values = [item for item in items if isinstance(item, Value)]
-    if len(values) < len(items):
+    there = [item for item in items if not isinstance(item, Unknown) or item.reason != LEFT_OUT]
+    values = [item for item in there if isinstance(item, Value)]
+    if len(values) < len(there):
         return unknown(place, "an item of it is not known")
     return computed(place, tuple(value.value for value in values), *values)
 
