@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
+from dtlint.frameworks.mesh_slices import mesh_names
 from dtlint.languages.python import follow, imported_modules, marker, read_module
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import Call, calls
@@ -100,6 +101,7 @@ DECIDING: Mapping[str, str] = {
 }
 """Of each function, after the package that it is imported from, the arguments that decide on the plan."""
 
+_MESHES = ("mesh", "device_mesh")
 _WORDS = tuple({name.partition(":")[2].encode() for name in DECIDING})
 _PACKAGES = {"pytorch_lightning": "lightning"}
 _POSITIONS: Mapping[str, tuple[str, ...]] = {
@@ -281,7 +283,18 @@ def _judge(call: Call, function: str, name: str, given: tuple[Passed, ...]) -> J
         return Judged(place, function, name, call.open, "", f"passed by {_kind(call.open)}")
     text = " | ".join(item.place.module.text(item.place.node, 60) for item in given)
     value, reason = told(merged(call.place, given), [item.place for item in given])
+    if reason and name in _MESHES:
+        value, reason = _mesh([item.place for item in given], reason)
     return Judged(place, function, name, text, value, reason)
+
+
+def _mesh(places: list[Place], reason: str) -> tuple[str, str]:
+    """The dimensions of a mesh, where the code tells them by name, in words and ""; else "" and the reason."""
+    found = [mesh_names(place) for place in places]
+    if not all(found):
+        return "", reason
+    words = dict.fromkeys(_words(name) for names in found for name in names or ())
+    return " / ".join(f"mesh[{word}]" for word in words), ""
 
 
 def told(value: Setting, places: list[Place], depth: int = 0) -> tuple[str, str]:

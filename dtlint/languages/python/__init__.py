@@ -67,7 +67,8 @@ def link(modules: Mapping[str, Module], entry: str = "", given: Mapping[str, Set
 
 def follow(entry: Source, find: Callable[[str], Source | None]) -> Program:
     """The program of an entry script: `find` gives the file of a dotted name, None for what lies outside the tree."""
-    return link_modules(follow_imports(entry, find, read_module), "__main__")
+    modules, late = follow_imports(entry, find, read_module)
+    return link_modules(modules, "__main__", late=late)
 
 
 def command_line(program: Program, words: tuple[Word, ...]) -> dict[str, Setting]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.constants import evaluate
+from dtlint.languages.python.entry_points import entry_arguments
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Budget, Place
 from dtlint.languages.python.program import Program, link_modules
@@ -18,6 +19,8 @@ from dtlint.value import Origin, Setting, Unknown, Value, truth
 _TOLD = frozenset(("action", "choices", "default", "nargs", "required", "type"))
 """What a program says of an argument that it adds."""
 _LONG = re.compile(r"--[a-zA-Z][\w-]*")
+_DENIABLE = ("flag", "BooleanOptionalAction")
+"""Actions of arguments that `--no-flag` switches off."""
 _DATACLASS = ("dataclasses.dataclass", "dataclass")
 
 
@@ -26,6 +29,7 @@ def with_arguments(module: Module) -> Module:
     program = link_modules({"": module})
     found = dict(_dataclass_fields(program, module))
     found.update(_argparse(program, module))
+    found.update(entry_arguments(program, module))
     return module._replace(arguments=found)
 
 
@@ -127,12 +131,15 @@ def _field_default(place: Place, item: ast.AnnAssign) -> Setting:
 def parse_words(declared: Mapping[str, Argument], words: tuple[Word, ...]) -> dict[str, Setting]:
     """What a command's words after the script give its declared arguments, by destination name."""
     flags = {flag: name for name, argument in declared.items() for flag in argument.flags if flag.startswith("-")}
+    denials = {f"--no-{flag[2:]}": name for flag, name in flags.items() if declared[name].action in _DENIABLE}
     given: dict[str, Setting] = {}
     index = 0
     while index < len(words):
         shown, _, tail = words[index].shown.partition("=")
         name = flags.get(shown, "")
         index += 1
+        if not name and shown in denials:
+            given[denials[shown]] = setting_of(words[index - 1], False)
         if not name:
             continue
         argument = declared[name]

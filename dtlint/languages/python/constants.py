@@ -9,13 +9,15 @@ from math import prod
 
 from dtlint.languages.python.arithmetic import Known, as_sure_as, calculated, compared, computed, written
 from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.devices import device_type
 from dtlint.languages.python.dicts import Passed, changed_on_the_way, is_changed, unpacked_dict
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.grown import grown_items
+from dtlint.languages.python.handed_on import handed_on
 from dtlint.languages.python.instances import members
 from dtlint.languages.python.library import call_value, environment_value
 from dtlint.languages.python.names import qualified
-from dtlint.languages.python.objects import attribute_value, command_line_argument
+from dtlint.languages.python.objects import attribute_value, command_line_argument, entry_argument, rest_argument
 from dtlint.languages.python.places import Condition, Place, Way, conditions_at, guard_text, unknown
 from dtlint.languages.python.program import definition
 from dtlint.languages.python.tree import Guard, Module
@@ -215,7 +217,10 @@ def _reference(place: Place, node: ast.AST) -> Setting:
     name = dotted(node)
     if name == "__name__":
         return written(place, "__main__" if place.module.name == place.program.entry else place.module.name)
-    argument = command_line_argument(place, node)
+    setting = handed_on(place.scope, node)
+    if setting:
+        return unknown(place, f"{name} is filled by the front end", setting)
+    argument = command_line_argument(place, node) or entry_argument(place, node)
     if argument is not None:
         return argument
     names = qualified(place.module, node, place.scope)
@@ -223,6 +228,8 @@ def _reference(place: Place, node: ast.AST) -> Setting:
         return written(place, names[0])
     if isinstance(node, ast.Attribute) and node.attr == "value" and (member := _enumerated(place, node.value)):
         return member
+    if isinstance(node, ast.Attribute) and (device := device_type(place, node, evaluate)):
+        return device
     held = members(place, node) if isinstance(node, ast.Attribute) and node.attr in place.program.arguments else []
     field = _settled(place, _live(place, held)) if held else attribute_value(place, node, evaluate)
     return field or unknown(place, f"{name or place.module.text(node, 40)} is not given a value in the files read")
@@ -399,6 +406,9 @@ def _subscript(place: Place, node: ast.Subscript) -> Setting:
         items = unpacked_dict(holder)
         if items is not None and key.value in items:
             return as_sure_as(merged(place, items[key.value]), key)
+        told = rest_argument(place, node.value, key.value)
+        if told is not None:
+            return told
         if items is None and is_changed(holder):
             return unknown(place, f"{dotted(node.value)} is changed on the way")
     found = [

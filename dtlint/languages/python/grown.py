@@ -85,7 +85,9 @@ def _is_changed_elsewhere(place: Place, steps: list[Step]) -> bool:
 def _changes_at(place: Place, step: Step) -> bool:
     """Whether the function in which a step stands changes what the step names."""
     module = next((item for item in place.program.modules.values() if item.source is step.span.source), None)
-    scope = _function_at(module, step.span) if module is not None else place.scope
+    if module is None:
+        return True
+    scope = _function_at(module, step.span)
     return scope is not place.scope and any(_changed_name(site.node) == step.label for site in scope.sites)
 
 

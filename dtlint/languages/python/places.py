@@ -14,12 +14,16 @@ MAX_STEPS = 2_000
 
 
 class Budget:
-    """Steps left for one question, and what it has found out so far: about conditions, and about names (`memo`)."""
+    """Steps left for one question, and what it has found out so far: about conditions, and about names (`memo`).
 
-    __slots__ = ("left", "memo", "verdicts")
+    `closed`: a class whose name a function's annotation returns where the function is not to be entered.
+    """
 
-    def __init__(self, left: int = MAX_STEPS) -> None:
+    __slots__ = ("closed", "left", "memo", "verdicts")
+
+    def __init__(self, left: int = MAX_STEPS, closed: str = "") -> None:
         self.left = left
+        self.closed = closed
         self.verdicts: dict[tuple[int, ...], bool | None] = {}
         self.memo: dict[tuple[str, int, str], object] = {}
 
