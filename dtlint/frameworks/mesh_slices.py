@@ -14,6 +14,8 @@ from dtlint.languages.python.places import Budget, Place
 from dtlint.value import Setting, Unknown, Value
 
 _MESH = "DeviceMesh"
+_USUAL = ("device_mesh", "mesh", "world_mesh")
+"""Names of parameters that are meshes where no annotation says it."""
 _MOST_DEPTH = 12
 
 
@@ -103,7 +105,11 @@ def _annotation(place: Place) -> str:
         return annotated_word(returns)
     bindings = lookup(place.scope, node.id)[1] if isinstance(node, ast.Name) else []
     argument = bindings[0].place if len(bindings) == 1 else None
-    return annotated_word(argument.annotation) if isinstance(argument, ast.arg) else ""
+    if not isinstance(argument, ast.arg):
+        return ""
+    if argument.annotation is None and argument.arg in _USUAL:
+        return _MESH
+    return annotated_word(argument.annotation)
 
 
 def annotated_word(node: ast.expr | None) -> str:

@@ -13,10 +13,11 @@ from dtlint.languages.python.devices import device_type
 from dtlint.languages.python.dicts import Passed, changed_on_the_way, is_changed, unpacked_dict
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.grown import grown_items
-from dtlint.languages.python.handed_on import handed_on
-from dtlint.languages.python.instances import members
+from dtlint.languages.python.handed_on import handed_on, inherited, may_be_inherited
+from dtlint.languages.python.instances import foreign_bases, members
 from dtlint.languages.python.library import call_value, environment_value
 from dtlint.languages.python.names import qualified
+from dtlint.languages.python.narrowing import admitted, replaced
 from dtlint.languages.python.objects import attribute_value, command_line_argument, entry_argument, rest_argument
 from dtlint.languages.python.places import Condition, Place, Way, conditions_at, guard_text, unknown
 from dtlint.languages.python.program import definition
@@ -37,11 +38,19 @@ def evaluate(place: Place) -> Setting:
 
 
 def _settled(place: Place, live: list[tuple[Way, str]]) -> Setting:
+    worth = [
+        (way, condition, _softened(way.end if isinstance(way.end, Unknown) else _end(way.end), way))
+        for way, condition in live
+    ]
     found: list[Option] = []
-    for way, condition in live:
-        value = _softened(way.end if isinstance(way.end, Unknown) else _end(way.end), way)
-        found.extend(Option(joined(condition, option.guard), option.value) for option in options(value))
-    return combined(place, found)
+    doubt: Value | None = None
+    for index, (_, condition, value) in enumerate(worth):
+        if any(replaced(place, way, value) for way, _, _ in worth[index + 1 :]):
+            doubt = value if isinstance(value, Value) else doubt
+            continue
+        sure = as_sure_as(value, doubt) if doubt is not None else value
+        found.extend(Option(joined(condition, option.guard), option.value) for option in options(sure))
+    return combined(place, admitted(place, found))
 
 
 def live_ways(place: Place) -> list[tuple[Way, str]]:
@@ -130,7 +139,7 @@ def _end(place: Place) -> Setting:
     if isinstance(node, ast.Constant):
         return _constant(place, node.value)
     if isinstance(node, ast.Name | ast.Attribute):
-        return _reference(place, node)
+        return combined(place, admitted(place, list(options(_reference(place, node)))))
     if isinstance(node, ast.BinOp):
         return _binary(place, node)
     if isinstance(node, ast.UnaryOp):
@@ -232,6 +241,9 @@ def _reference(place: Place, node: ast.AST) -> Setting:
         return device
     held = members(place, node) if isinstance(node, ast.Attribute) and node.attr in place.program.arguments else []
     field = _settled(place, _live(place, held)) if held else attribute_value(place, node, evaluate)
+    if field is None and isinstance(node, ast.Attribute):
+        setting = inherited(node, foreign_bases(place.inner(node.value)) if may_be_inherited(node.attr) else ())
+        field = unknown(place, f"{name} is filled by the front end", setting) if setting else None
     return field or unknown(place, f"{name or place.module.text(node, 40)} is not given a value in the files read")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.names import lookup
@@ -20,6 +20,28 @@ _SETTINGS: Mapping[str, str] = {
     "sharding_strategy": "sharding.stage",
 }
 """What the attributes of Accelerate's FullyShardedDataParallelPlugin decide (utils/dataclasses.py)."""
+
+_ARGUMENTS: Mapping[str, str] = {
+    "bf16": "precision.compute",
+    "fp16": "precision.compute",
+    "gradient_accumulation_steps": "batch.accumulation",
+    "optim": "optimizer.name",
+    "per_device_train_batch_size": "batch.micro",
+}
+"""What fields of Transformers' TrainingArguments decide; a class that inherits them need not write them again."""
+
+
+def may_be_inherited(attribute: str) -> bool:
+    """Whether an attribute has the name of a field that `inherited` knows."""
+    return attribute in _ARGUMENTS
+
+
+def inherited(node: ast.Attribute, bases: Iterable[str]) -> str:
+    """The setting that a field of Transformers' arguments stands for, in an object of a class with such a base; ""
+    for any other.
+    """
+    named = any(base.startswith("transformers.") and base.endswith("TrainingArguments") for base in bases)
+    return _ARGUMENTS.get(node.attr, "") if named else ""
 
 
 def handed_on(scope: Scope, node: ast.AST) -> str:

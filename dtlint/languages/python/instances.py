@@ -138,6 +138,17 @@ def _with_bases(place: Place, owner: Definition) -> Iterator[Definition]:
         waiting.extend(base for base in bases if base is not None)
 
 
+def foreign_bases(place: Place) -> list[str]:
+    """The qualified names of the classes outside the program that the class of an object inherits from."""
+    found = []
+    for owner in instances(place):
+        for each in _with_bases(place, owner.definition):
+            node, outer = each.scope.node, each.scope.parent or each.scope
+            for base in node.bases if isinstance(node, ast.ClassDef) else []:
+                found.extend(qualified(each.module, base, outer))
+    return [name for name in found if definition(place.program, place.module, name) is None]
+
+
 def method(place: Place, node: ast.Attribute) -> Definition | None:
     """The method of this name of the one class that an object is of."""
     owners = instances(place.inner(node.value))

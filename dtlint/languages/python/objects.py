@@ -16,8 +16,8 @@ from dtlint.value import Setting, Step, Unknown, Value
 
 Evaluate = Callable[[Place], Setting]
 
-_ARGUMENT_NAMES = ("args", "opt", "opts", "cfg", "config", "hparams", "training_args", "train_args", "script_args")
-"""Names under which a function is usually passed the parsed command line."""
+_ARGUMENT_NAMES = ("args", "opt", "opts", "cfg", "config", "hparams")
+"""Names under which a function is usually passed the parsed command line; `training_args` and the like are too."""
 
 
 def command_line_argument(place: Place, node: ast.AST) -> Setting | None:
@@ -78,7 +78,8 @@ def _holds_arguments(place: Place, node: ast.Attribute) -> bool:
     built = [end for end in ends if not isinstance(end, Unknown) and isinstance(end.node, ast.Call)]
     if built:
         return any(_last_word(end.node).startswith(("parse", "cli", "CLI")) for end in built)
-    return dotted(node.value).rpartition(".")[2] in _ARGUMENT_NAMES and not _is_of_other_class(holder, node.attr)
+    last = dotted(node.value).rpartition(".")[2]
+    return (last in _ARGUMENT_NAMES or last.endswith("_args")) and not _is_of_other_class(holder, node.attr)
 
 
 def _is_of_other_class(holder: Place, attribute: str) -> bool:
