@@ -36,7 +36,7 @@ from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Place
 from dtlint.languages.python.program import Program, absolute, definition
 from dtlint.record import NamedTuple
-from dtlint.runs.programs import module_finder
+from dtlint.runs.programs import config_finder, module_finder
 from dtlint.runs.tree import Tree, walk
 from dtlint.source import Unreadable
 from dtlint.value import Choice, Setting, Unknown, Value
@@ -231,7 +231,7 @@ def _program(file: Path, tree: Tree, seen: set[str]) -> Iterator[Program]:
         source = tree.source(file)
     except Unreadable:
         return
-    program = follow(source, module_finder(source, tree))
+    program = follow(source, module_finder(source, tree), config_finder(source, tree))
     seen.update(module.source.path for module in program.modules.values())
     yield program
 

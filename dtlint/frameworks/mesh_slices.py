@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from dtlint.frameworks.torch_names import DEVICE_MESH
-from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.called import annotated_word
 from dtlint.languages.python.calls import call_at, called, passed
 from dtlint.languages.python.constants import evaluate, options
 from dtlint.languages.python.following import called_function, ways
@@ -67,7 +67,7 @@ def _told_to_function(end: Place, node: ast.Call, depth: int) -> list[Setting] |
 
 def _known(place: Place) -> list[Setting] | None:
     """A word or a tuple of words, also a choice between such."""
-    value = evaluate(place._replace(budget=Budget()))
+    value = evaluate(place._replace(budget=Budget(), chain=()))
     return [value] if all(_is_names(option.value) for option in options(value)) else None
 
 
@@ -110,14 +110,3 @@ def _annotation(place: Place) -> str:
     if argument.annotation is None and argument.arg in _USUAL:
         return _MESH
     return annotated_word(argument.annotation)
-
-
-def annotated_word(node: ast.expr | None) -> str:
-    """The last word of an annotation."""
-    if isinstance(node, ast.BinOp):
-        return annotated_word(node.left)
-    if isinstance(node, ast.Subscript) and dotted(node.value).rpartition(".")[2] == "Optional":
-        return annotated_word(node.slice)
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return node.value.rpartition(".")[2]
-    return dotted(node).rpartition(".")[2] if node is not None else ""

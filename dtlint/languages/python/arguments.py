@@ -14,6 +14,7 @@ from dtlint.languages.python.places import Budget, Place
 from dtlint.languages.python.program import Program, link_modules
 from dtlint.languages.python.tree import Argument, Module, Scope
 from dtlint.languages.traced import Word, setting_of
+from dtlint.languages.yaml_scalars import plain_scalar
 from dtlint.value import Origin, Setting, Unknown, Value, truth
 
 _TOLD = frozenset(("action", "choices", "default", "nargs", "required", "type"))
@@ -21,6 +22,7 @@ _TOLD = frozenset(("action", "choices", "default", "nargs", "required", "type"))
 _LONG = re.compile(r"--[a-zA-Z][\w-]*")
 _DENIABLE = ("flag", "BooleanOptionalAction")
 """Actions of arguments that `--no-flag` switches off."""
+_DOTTED = re.compile(r"(?:--(?=[\w-]+\.)|\+{0,2})([A-Za-z_]\w*(?:\.\w+)*)=")
 _DATACLASS = ("dataclasses.dataclass", "dataclass")
 
 
@@ -153,6 +155,22 @@ def parse_words(declared: Mapping[str, Argument], words: tuple[Word, ...]) -> di
         elif argument.action in ("flag", "BooleanOptionalAction"):
             given[name] = setting_of(words[index - 1], True)
     return given
+
+
+def dotted_words(words: tuple[Word, ...]) -> dict[str, Setting]:
+    """What words such as `trainer.devices=8` give the keys of a config (`trainer.devices=`), as YAML reads the value."""
+    found: dict[str, Setting] = {}
+    for word in words:
+        key = _DOTTED.match(word.shown)
+        if key is not None:
+            found[f"{key[1]}="] = _as_yaml(word.part(key.end()))
+    return found
+
+
+def _as_yaml(word: Word) -> Setting:
+    kind, value = plain_scalar(word.text, "safe") if word.text else ("unknown", None)
+    told = setting_of(word, value)
+    return told._replace(value=None) if kind == "null" and isinstance(told, Value) else told
 
 
 def _typed(word: Word, argument: Argument) -> Setting:

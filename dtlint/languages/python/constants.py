@@ -11,6 +11,7 @@ from dtlint.languages.python.arithmetic import Known, as_sure_as, calculated, co
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.devices import device_type
 from dtlint.languages.python.dicts import Passed, changed_on_the_way, is_changed, unpacked_dict
+from dtlint.languages.python.documents import document_value
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.grown import grown_items
 from dtlint.languages.python.handed_on import handed_on, inherited, may_be_inherited
@@ -192,6 +193,10 @@ def _looked_up(place: Place, node: ast.Call) -> Setting | None:
     key = evaluate(place.inner(node.args[0]))
     if not isinstance(key, Value) or qualified(place.module, node.func, place.scope) == ("os.environ.get",):
         return None
+    item = ast.copy_location(ast.Subscript(node.func.value, ast.Constant(key.value), ast.Load()), node)
+    in_file = document_value(place.at(item), item, evaluate)
+    if in_file is not None:
+        return in_file
     items = unpacked_dict(place.inner(node.func.value))
     if items is None:
         return _unless_set(place, evaluate(place.inner(node.args[1])), key) if len(node.args) > 1 else None
@@ -241,6 +246,8 @@ def _reference(place: Place, node: ast.AST) -> Setting:
         return device
     held = members(place, node) if isinstance(node, ast.Attribute) and node.attr in place.program.arguments else []
     field = _settled(place, _live(place, held)) if held else attribute_value(place, node, evaluate)
+    if field is None:
+        field = document_value(place, node, evaluate)
     if field is None and isinstance(node, ast.Attribute):
         setting = inherited(node, foreign_bases(place.inner(node.value)) if may_be_inherited(node.attr) else ())
         field = unknown(place, f"{name} is filled by the front end", setting) if setting else None
@@ -408,6 +415,9 @@ def _subscript(place: Place, node: ast.Subscript) -> Setting:
     names = qualified(place.module, node.value, place.scope)
     if names == ("os.environ",):
         return environment_value(place, evaluate(place.inner(node.slice)), None)
+    in_file = document_value(place, node, evaluate)
+    if in_file is not None:
+        return in_file
     key = evaluate(place.inner(node.slice))
     if len(names) == 1 and any(_names_member(names[0], option) for option in options(key)):
         return combined(

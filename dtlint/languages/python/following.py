@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from dtlint.languages.python.bindings import dotted
-from dtlint.languages.python.called import argument_node
+from dtlint.languages.python.called import annotated_word, argument_node
 from dtlint.languages.python.handed_on import handed_on
+from dtlint.languages.python.handed_over import handed_over_calls
 from dtlint.languages.python.names import attribute_bindings, lookup, qualified
 from dtlint.languages.python.places import Condition, Frame, Place, Way, conditions_at, one_of_several, unknown
 from dtlint.languages.python.program import Definition, binding_module, callers, definition, locate
@@ -239,7 +240,7 @@ def _parameter_ways(place: Place, holder: Scope, name: str, binding: Binding) ->
     the command line fills stands for itself.
     """
     calls = calls_of(place, holder)
-    if is_entry(place, holder, name) and all(argument_node(holder, name, call.node) is None for call in calls):
+    if (is_entry(place, holder, name) or takes_config(holder, binding)) and all(argument_node(holder, name, call.node) is None for call in calls):
         yield Way((), place._replace(scope=holder, node=_named(binding, name)))
         return
     for call in calls:
@@ -265,6 +266,14 @@ def is_entry(place: Place, function: Scope, name: str) -> bool:
     return any(item is not None and place.module.span(item) == declared.place for item in heads)
 
 
+def takes_config(function: Scope, binding: Binding) -> bool:
+    """Whether a parameter is the config that Hydra composes for the function that `@hydra.main(...)` marks."""
+    node = function.node
+    if not isinstance(node, ast.FunctionDef) or not node.args.args or binding.place is not node.args.args[0]:
+        return False
+    return any(isinstance(head, ast.Call) and dotted(head.func) == "hydra.main" for head in node.decorator_list)
+
+
 def _named(binding: Binding, name: str) -> ast.Name:
     return ast.copy_location(ast.Name(name, ast.Load()), binding.place)
 
@@ -281,11 +290,12 @@ def calls_of(place: Place, function: Scope) -> list[Place]:
         return [frame.call]
     if not place.budget.spend():
         return []
+    wanted = Definition(place.module, function)
     return [
         place._replace(
             module=module, scope=site.scope, node=site.node, guards=site.guards, frames=(), depth=place.depth + 1
         )
-        for module, site in callers(place.program, Definition(place.module, function))
+        for module, site in callers(place.program, wanted) or handed_over_calls(place.program, wanted)
     ]
 
 
@@ -453,7 +463,7 @@ def _call_ways(place: Place, node: ast.Call) -> Iterator[Way]:
         found is None
         or not isinstance(found.scope.node, ast.FunctionDef)
         or any(frame.scope is found.scope for frame in place.frames)
-        or _is_closed(place, found, found.scope.node)
+        or _is_closed(place, found.scope.node)
     ):
         yield Way((), place)
         return
@@ -468,10 +478,9 @@ def called_function(place: Place, node: ast.Call) -> Definition | None:
     return next((item for item in candidates if item is not None), None) or _method(place, node)
 
 
-def _is_closed(place: Place, function: Definition, node: ast.FunctionDef) -> bool:
+def _is_closed(place: Place, node: ast.FunctionDef) -> bool:
     """Whether the question asked is not to be followed into a function."""
-    closed = place.budget.closed
-    return bool(closed) and node.returns is not None and closed in function.module.text(node.returns, 80)
+    return bool(place.budget.closed) and annotated_word(node.returns) == place.budget.closed
 
 
 def _method(place: Place, node: ast.Call) -> Definition | None:

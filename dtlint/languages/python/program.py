@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Mapping
 
+from dtlint.languages.json_tree import Node
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.tree import HERE, Argument, Module, Scope, Site
 from dtlint.record import NamedTuple
@@ -50,12 +51,21 @@ class Memo:
     the values that a launch gives allow, reachable places.
     """
 
-    __slots__ = ("callers", "definitions", "late", "reaches")
+    __slots__ = ("callers", "configs", "definitions", "handed_over", "late", "reaches")
 
-    def __init__(self, of_files: Memo | None = None, late: Late | None = None) -> None:
-        """`of_files`: what the same files told before; what a launch gives is left behind."""
+    def __init__(
+        self,
+        of_files: Memo | None = None,
+        late: Late | None = None,
+        configs: Callable[[str], Node | None] | None = None,
+    ) -> None:
+        """`of_files`: what the same files told before; what a launch gives is left behind. `configs` gives the tree of
+        a config file by its path as the program names it.
+        """
+        self.configs = configs if of_files is None else of_files.configs
         self.late = late if of_files is None else of_files.late
         self.callers: dict[Scope, tuple[tuple[Module, Site], ...]] = {} if of_files is None else of_files.callers
+        self.handed_over: dict[Scope, tuple[tuple[Module, Site], ...]] = {} if of_files is None else of_files.handed_over
         self.definitions: dict[tuple[str, str], Definition | None] = {} if of_files is None else of_files.definitions
         self.reaches: dict[tuple[object, ...], object] = {}
 
@@ -93,6 +103,7 @@ def link_modules(
     entry: str = "",
     given: Mapping[str, Setting] | None = None,
     late: Late | None = None,
+    configs: Callable[[str], Node | None] | None = None,
 ) -> Program:
     """A program of modules by dotted name or path (`pkg/train.py`); the first is the entry unless `entry` is given."""
     named = {dotted_name(key): module._replace(name=dotted_name(key)) for key, module in modules.items()}
@@ -101,7 +112,7 @@ def link_modules(
     for module in named.values():
         for name, argument in module.arguments.items():
             declared.setdefault(name, argument)
-    return Program(named, main, given, declared, False, Memo(late=late))
+    return Program(named, main, given, declared, False, Memo(late=late, configs=configs))
 
 
 def dotted_name(key: str) -> str:
