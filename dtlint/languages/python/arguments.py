@@ -158,7 +158,7 @@ def parse_words(declared: Mapping[str, Argument], words: tuple[Word, ...]) -> di
 
 
 def dotted_words(words: tuple[Word, ...]) -> dict[str, Setting]:
-    """What words such as `trainer.devices=8` give the keys of a config (`trainer.devices=`), as YAML reads the value."""
+    """What words such as `trainer.devices=8` give the keys of a config (`trainer.devices=`), the value read as YAML."""
     found: dict[str, Setting] = {}
     for word in words:
         key = _DOTTED.match(word.shown)

@@ -191,7 +191,9 @@ def _looked_up(place: Place, node: ast.Call) -> Setting | None:
     if not isinstance(node.func, ast.Attribute) or node.func.attr not in ("get", "pop") or not 1 <= len(node.args) <= 2:
         return None
     key = evaluate(place.inner(node.args[0]))
-    if not isinstance(key, Value) or qualified(place.module, node.func, place.scope) == ("os.environ.get",):
+    if not isinstance(key, Value) or not isinstance(key.value, str | int):
+        return None
+    if qualified(place.module, node.func, place.scope) == ("os.environ.get",):
         return None
     item = ast.copy_location(ast.Subscript(node.func.value, ast.Constant(key.value), ast.Load()), node)
     in_file = document_value(place.at(item), item, evaluate)

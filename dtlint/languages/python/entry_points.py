@@ -99,7 +99,7 @@ def _may_be_decorated(node: Function) -> bool:
 
 
 def _of_options(program: Program, module: Module, scope: Scope, node: Function) -> Iterator[tuple[str, Argument]]:
-    """`@click.option("--size", type=int, default=8)`: the option is the parameter of its name, or one of `**options`."""
+    """`@click.option("--size", default=8)`: the option is the parameter of its name, or one of `**options`."""
     outer = scope.parent or scope
     for head in node.decorator_list:
         if not isinstance(head, ast.Call) or _means(module, head.func, outer) not in _OPTIONS:

@@ -240,7 +240,9 @@ def _parameter_ways(place: Place, holder: Scope, name: str, binding: Binding) ->
     the command line fills stands for itself.
     """
     calls = calls_of(place, holder)
-    if (is_entry(place, holder, name) or takes_config(holder, binding)) and all(argument_node(holder, name, call.node) is None for call in calls):
+    if (is_entry(place, holder, name) or takes_config(holder, binding)) and all(
+        argument_node(holder, name, call.node) is None for call in calls
+    ):
         yield Way((), place._replace(scope=holder, node=_named(binding, name)))
         return
     for call in calls:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.dicts import CHANGES, Passed
 from dtlint.languages.python.names import lookup
@@ -45,7 +46,7 @@ def _written_items(place: Place) -> list[Passed] | None:
 
 
 def _own_steps(place: Place) -> list[Step]:
-    """The steps that name a list in the function that writes it; those that name it as an attribute of an object too."""
+    """The steps that name a list in the function that writes it, else those that name it as an attribute."""
     function = _function(place.scope)
     own = [step for step in place.chain if _stands_in(place, step, function)]
     return own or [step for step in place.chain if "." in step.label]

@@ -62,10 +62,7 @@ def _calls_of_parameter(
     target: Definition, node: ast.FunctionDef | ast.AsyncFunctionDef, parameter: str | int
 ) -> Iterator[tuple[Module, Site]]:
     plain = [item.arg for item in (*node.args.posonlyargs, *node.args.args)]
-    if isinstance(parameter, int):
-        name = plain[parameter] if parameter < len(plain) else ""
-    else:
-        name = parameter
+    name = parameter if isinstance(parameter, str) else next(iter(plain[parameter : parameter + 1]), "")
     for site in target.module.called.get(name, ()):
         if _is_named(site, name) and lookup(site.scope, name)[0] is target.scope:
             yield target.module, site
@@ -87,4 +84,3 @@ def _calls_of_field(program: Program, field: str) -> Iterator[tuple[Module, Site
 def _is_of_module(module: Module, site: Site) -> bool:
     """Whether a call is one of a module's function by its qualified name."""
     return isinstance(site.node, ast.Call) and bool(qualified(module, site.node.func, site.scope))
-

@@ -140,7 +140,7 @@ def _with_bases(place: Place, owner: Definition) -> Iterator[Definition]:
 
 def foreign_bases(place: Place) -> list[str]:
     """The qualified names of the classes outside the program that the class of an object inherits from."""
-    found = []
+    found: list[str] = []
     for owner in instances(place):
         for each in _with_bases(place, owner.definition):
             node, outer = each.scope.node, each.scope.parent or each.scope

@@ -44,7 +44,10 @@ def _told_of(place: Place) -> Iterator[Guard]:
     guards = [guard for guard in place.guards if guard.test is not None and name and _names(guard.test, name)]
     if not guards:
         return
-    bindings = [*lookup(place.scope, name)[1], *(item for _, item in attribute_bindings(place.module, place.scope, name))]
+    bindings = [
+        *lookup(place.scope, name)[1],
+        *(item for _, item in attribute_bindings(place.module, place.scope, name)),
+    ]
     for guard in guards:
         if not any(guard in binding.guards for binding in bindings):
             yield guard

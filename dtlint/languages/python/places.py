@@ -109,5 +109,11 @@ def guard_text(module: Module, guard: Guard) -> str:
     """A condition as people read it."""
     if guard.test is None:
         return "in another branch"
-    text = module.text(guard.test)
+    text = ast.unparse(guard.test) if _is_of_match(guard.test) else module.text(guard.test)
     return text if guard.holds else f"not ({text})"
+
+
+def _is_of_match(test: ast.expr) -> bool:
+    """Whether a test is that of a `case`, whose subject stands before it."""
+    first = test.values[0] if isinstance(test, ast.BoolOp) else test
+    return isinstance(first, ast.Compare) and first.left.lineno < first.lineno

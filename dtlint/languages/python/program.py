@@ -62,10 +62,12 @@ class Memo:
         """`of_files`: what the same files told before; what a launch gives is left behind. `configs` gives the tree of
         a config file by its path as the program names it.
         """
-        self.configs = configs if of_files is None else of_files.configs
-        self.late = late if of_files is None else of_files.late
+        self.configs: Callable[[str], Node | None] | None = configs if of_files is None else of_files.configs
+        self.late: Late | None = late if of_files is None else of_files.late
         self.callers: dict[Scope, tuple[tuple[Module, Site], ...]] = {} if of_files is None else of_files.callers
-        self.handed_over: dict[Scope, tuple[tuple[Module, Site], ...]] = {} if of_files is None else of_files.handed_over
+        self.handed_over: dict[Scope, tuple[tuple[Module, Site], ...]] = (
+            {} if of_files is None else of_files.handed_over
+        )
         self.definitions: dict[tuple[str, str], Definition | None] = {} if of_files is None else of_files.definitions
         self.reaches: dict[tuple[object, ...], object] = {}
 
