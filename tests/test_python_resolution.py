@@ -265,6 +265,12 @@ def test_an_attribute_that_several_methods_set(text: str, value: object) -> None
     assert worth(text) == value
 
 
+def test_an_object_may_be_of_a_class_that_overrides_the_default() -> None:
+    text = "class A:\n    name: str = ''\nclass B(A):\n    name = 'gpu'\ndef f(a: A):\n    show(a.name)"
+    assert worth(text) == "?"
+    assert worth(text.replace("B(A)", "B")) == ""
+
+
 HANDED = {
     "def f(x):\n    show(x)\ndef run(fn):\n    fn(4)\nrun(f)": 4,
     "def f(x):\n    show(x)\ndef run(a, fn=None):\n    fn(4)\nrun(1, fn=f)": 4,

@@ -168,6 +168,8 @@ def members(place: Place, node: ast.Attribute) -> list[Way]:
 
 def _of_class(place: Place, owners: list[Instance], attribute: str) -> Iterator[Way]:
     for owner in owners:
+        if owner.built is None and _is_overridden(place, owner.definition, attribute):
+            continue
         passed = _passed(owner, attribute)
         classes = list(_with_bases(place, owner.definition))
         assigned = [item for found in classes for item in found.scope.bindings.get(f"self.{attribute}", [])]
@@ -177,6 +179,18 @@ def _of_class(place: Place, owners: list[Instance], attribute: str) -> Iterator[
             continue
         sources = (list(_held(place, owner, found, attribute, passed is None)) for found in classes)
         yield from next((held for held in sources if held), [])
+
+
+def _is_overridden(place: Place, owner: Definition, attribute: str) -> bool:
+    """Whether a class that builds on another one gives an attribute a value of its own in its body."""
+    name = owner.scope.name.rpartition(".")[2]
+    for module in place.program.modules.values():
+        for scope in module.definitions.values():
+            node = scope.node
+            if isinstance(node, ast.ClassDef) and attribute in scope.bindings and scope is not owner.scope:
+                if any(dotted(base).rpartition(".")[2] == name for base in node.bases):
+                    return True
+    return False
 
 
 def declared_ways(place: Place, name: str) -> Iterator[Way]:
