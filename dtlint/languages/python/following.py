@@ -34,7 +34,9 @@ def ways(place: Place) -> tuple[Way, ...]:
 
 def _ways(place: Place) -> Iterator[Way]:
     node = place.node
-    if place.depth > _MAX_DEPTH or not place.budget.spend():
+    if isinstance(node, ast.Constant):
+        yield Way((), place)
+    elif place.depth > _MAX_DEPTH or not place.budget.spend():
         yield Way((), unknown(place, "the way to its value is too long"))
     elif isinstance(node, ast.IfExp):
         yield from _under(place, Guard(node.test, True), place.at(node.body))

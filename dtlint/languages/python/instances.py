@@ -184,13 +184,13 @@ def _of_class(place: Place, owners: list[Instance], attribute: str) -> Iterator[
 def _is_overridden(place: Place, owner: Definition, attribute: str) -> bool:
     """Whether a class that builds on another one gives an attribute a value of its own in its body."""
     name = owner.scope.name.rpartition(".")[2]
-    for module in place.program.modules.values():
-        for scope in module.definitions.values():
-            node = scope.node
-            if isinstance(node, ast.ClassDef) and attribute in scope.bindings and scope is not owner.scope:
-                if any(dotted(base).rpartition(".")[2] == name for base in node.bases):
-                    return True
-    return False
+    others = (scope for module in place.program.modules.values() for scope in module.definitions.values())
+    giving = (scope for scope in others if attribute in scope.bindings and scope is not owner.scope)
+    return any(_builds_on(scope.node, name) for scope in giving)
+
+
+def _builds_on(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.ClassDef) and any(dotted(base).rpartition(".")[2] == name for base in node.bases)
 
 
 def declared_ways(place: Place, name: str) -> Iterator[Way]:

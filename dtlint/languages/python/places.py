@@ -27,6 +27,12 @@ class Budget:
         self.verdicts: dict[tuple[int, ...], bool | None] = {}
         self.memo: dict[tuple[str, int, str], object] = {}
 
+    def anew(self) -> Budget:
+        """The same knowledge with all steps to spend, for the next question (another argument of one call)."""
+        fresh = Budget(MAX_STEPS, self.closed)
+        fresh.verdicts = self.verdicts
+        return fresh
+
     def spend(self) -> bool:
         """Take one step; False when none is left."""
         self.left -= 1
