@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from dtlint.frameworks import Reading
 from dtlint.frameworks.nemo_spelling import NEMO_MARKS
+from dtlint.languages.json_tree import Node
 from dtlint.languages.python import command_line, follow, marker, read_module
 from dtlint.languages.python.program import Program, with_given
 from dtlint.languages.traced import Word
@@ -84,7 +86,7 @@ def program_of(entry: Source, tree: Tree) -> Program:
     key = entry.file, entry.path
     known = tree.programs.get(key)
     if known is None or known.main.source is not entry:
-        known = tree.programs[key] = follow(entry, module_finder(entry, tree))
+        known = tree.programs[key] = follow(entry, module_finder(entry, tree), config_finder(entry, tree))
     return known
 
 
@@ -94,7 +96,7 @@ def module_of(entry: Source, tree: Tree) -> Program:
     key = entry.file, f"module {entry.path}"
     known = tree.programs.get(key)
     if known is None or known.main.source is not entry:
-        known = tree.programs[key] = follow(entry, module_finder(entry, tree), name)
+        known = tree.programs[key] = follow(entry, module_finder(entry, tree), config_finder(entry, tree), name)
     return known
 
 
@@ -102,6 +104,33 @@ def _with_words(program: Program, words: tuple[Word, ...] | None) -> Program:
     if words is None:
         return program
     return with_given(program, command_line(program, words), any(word.many for word in words))
+
+
+def config_finder(entry: Source, tree: Tree) -> Callable[[str], Node | None]:
+    """Reads YAML and JSON files from the script's folder, the folders above it, or the root."""
+    folder = entry.file.parent if entry.file is not None else tree.current
+    known: dict[str, Node | None] = {}
+
+    def find(path: str) -> Node | None:
+        if path not in known:
+            file = tree.find(path, folder)
+            known[path] = _config(tree, file) if file is not None else None
+        return known[path]
+
+    return find
+
+
+def _config(tree: Tree, file: Path) -> Node | None:
+    from dtlint.languages.json import read_json
+    from dtlint.languages.yaml import read_yaml
+
+    if file.suffix not in (".yaml", ".yml", ".json"):
+        return None
+    try:
+        source = tree.source(file)
+    except Unreadable:
+        return None
+    return (read_json(source) if file.suffix == ".json" else read_yaml(source)).root
 
 
 def module_finder(entry: Source, tree: Tree) -> Callable[[str], Source | None]:

@@ -112,11 +112,11 @@ def call_at(place: Place, name: str) -> Call:
 
 def _arguments(place: Place, node: ast.Call) -> tuple[tuple[Passed, ...], dict[str, tuple[Passed, ...]], str]:
     hidden = "" if not any(isinstance(item, ast.Starred) for item in node.args) else "a * argument"
-    positional = tuple(Passed(place.at(item)) for item in node.args if not isinstance(item, ast.Starred))
+    positional = tuple(_passed(place, item) for item in node.args if not isinstance(item, ast.Starred))
     keywords: dict[str, tuple[Passed, ...]] = {}
     for keyword in node.keywords:
         if keyword.arg is not None:
-            keywords[keyword.arg] = (Passed(place.at(keyword.value)),)
+            keywords[keyword.arg] = (_passed(place, keyword.value),)
             continue
         rebuilt = unpacked_dict(place.at(keyword.value))
         if rebuilt is None:
@@ -124,6 +124,11 @@ def _arguments(place: Place, node: ast.Call) -> tuple[tuple[Passed, ...], dict[s
         else:
             keywords.update(rebuilt)
     return positional, keywords, hidden
+
+
+def _passed(place: Place, node: ast.expr) -> Passed:
+    """One argument of a call: a question of its own, whatever the others take."""
+    return Passed(place._replace(node=node, budget=place.budget.anew()))
 
 
 def passed(call: Call, name: str, position: int | None = None) -> tuple[Passed, ...]:

@@ -9,15 +9,20 @@ from math import prod
 
 from dtlint.languages.python.arithmetic import Known, as_sure_as, calculated, compared, computed, written
 from dtlint.languages.python.bindings import dotted
-from dtlint.languages.python.dicts import Passed, changed_on_the_way, is_changed, is_grown, unpacked_dict
+from dtlint.languages.python.devices import device_type
+from dtlint.languages.python.dicts import Passed, changed_on_the_way, is_changed, unpacked_dict
+from dtlint.languages.python.documents import document_value
 from dtlint.languages.python.following import ways
-from dtlint.languages.python.instances import members
+from dtlint.languages.python.grown import grown_items
+from dtlint.languages.python.handed_on import handed_on, inherited, may_be_inherited
+from dtlint.languages.python.instances import foreign_bases, members
 from dtlint.languages.python.library import call_value, environment_value
 from dtlint.languages.python.names import qualified
-from dtlint.languages.python.objects import attribute_value, command_line_argument
-from dtlint.languages.python.places import Condition, Place, Way, guard_text, unknown
+from dtlint.languages.python.narrowing import admitted, replaced
+from dtlint.languages.python.objects import attribute_value, command_line_argument, entry_argument, rest_argument
+from dtlint.languages.python.places import Condition, Place, Way, conditions_at, guard_text, unknown
 from dtlint.languages.python.program import definition
-from dtlint.languages.python.tree import Guard
+from dtlint.languages.python.tree import Guard, Module
 from dtlint.value import Choice, Option, Plain, Setting, Unknown, Value
 
 LEFT_OUT = "left out"
@@ -34,11 +39,19 @@ def evaluate(place: Place) -> Setting:
 
 
 def _settled(place: Place, live: list[tuple[Way, str]]) -> Setting:
+    worth = [
+        (way, condition, _softened(way.end if isinstance(way.end, Unknown) else _end(way.end), way))
+        for way, condition in live
+    ]
     found: list[Option] = []
-    for way, condition in live:
-        value = _softened(way.end if isinstance(way.end, Unknown) else _end(way.end), way)
-        found.extend(Option(joined(condition, option.guard), option.value) for option in options(value))
-    return combined(place, found)
+    doubt: Value | None = None
+    for index, (_, condition, value) in enumerate(worth):
+        if any(replaced(place, way, value) for way, _, _ in worth[index + 1 :]):
+            doubt = value if isinstance(value, Value) else doubt
+            continue
+        sure = as_sure_as(value, doubt) if doubt is not None else value
+        found.extend(Option(joined(condition, option.guard), option.value) for option in options(sure))
+    return combined(place, admitted(place, found))
 
 
 def live_ways(place: Place) -> list[tuple[Way, str]]:
@@ -127,7 +140,7 @@ def _end(place: Place) -> Setting:
     if isinstance(node, ast.Constant):
         return _constant(place, node.value)
     if isinstance(node, ast.Name | ast.Attribute):
-        return _reference(place, node)
+        return combined(place, admitted(place, list(options(_reference(place, node)))))
     if isinstance(node, ast.BinOp):
         return _binary(place, node)
     if isinstance(node, ast.UnaryOp):
@@ -178,8 +191,14 @@ def _looked_up(place: Place, node: ast.Call) -> Setting | None:
     if not isinstance(node.func, ast.Attribute) or node.func.attr not in ("get", "pop") or not 1 <= len(node.args) <= 2:
         return None
     key = evaluate(place.inner(node.args[0]))
-    if not isinstance(key, Value) or qualified(place.module, node.func, place.scope) == ("os.environ.get",):
+    if not isinstance(key, Value) or not isinstance(key.value, str | int):
         return None
+    if qualified(place.module, node.func, place.scope) == ("os.environ.get",):
+        return None
+    item = ast.copy_location(ast.Subscript(node.func.value, ast.Constant(key.value), ast.Load()), node)
+    in_file = document_value(place.at(item), item, evaluate)
+    if in_file is not None:
+        return in_file
     items = unpacked_dict(place.inner(node.func.value))
     if items is None:
         return _unless_set(place, evaluate(place.inner(node.args[1])), key) if len(node.args) > 1 else None
@@ -214,7 +233,10 @@ def _reference(place: Place, node: ast.AST) -> Setting:
     name = dotted(node)
     if name == "__name__":
         return written(place, "__main__" if place.module.name == place.program.entry else place.module.name)
-    argument = command_line_argument(place, node)
+    setting = handed_on(place.scope, node)
+    if setting:
+        return unknown(place, f"{name} is filled by the front end", setting)
+    argument = command_line_argument(place, node) or entry_argument(place, node)
     if argument is not None:
         return argument
     names = qualified(place.module, node, place.scope)
@@ -222,8 +244,15 @@ def _reference(place: Place, node: ast.AST) -> Setting:
         return written(place, names[0])
     if isinstance(node, ast.Attribute) and node.attr == "value" and (member := _enumerated(place, node.value)):
         return member
+    if isinstance(node, ast.Attribute) and (device := device_type(place, node, evaluate)):
+        return device
     held = members(place, node) if isinstance(node, ast.Attribute) and node.attr in place.program.arguments else []
     field = _settled(place, _live(place, held)) if held else attribute_value(place, node, evaluate)
+    if field is None:
+        field = document_value(place, node, evaluate)
+    if field is None and isinstance(node, ast.Attribute):
+        setting = inherited(node, foreign_bases(place.inner(node.value)) if may_be_inherited(node.attr) else ())
+        field = unknown(place, f"{name} is filled by the front end", setting) if setting else None
     return field or unknown(place, f"{name or place.module.text(node, 40)} is not given a value in the files read")
 
 
@@ -343,15 +372,42 @@ def _compared(place: Place, comparison: ast.cmpop, left: Known, right: Known) ->
 
 
 def _sequence(place: Place, node: ast.Tuple | ast.List) -> Setting:
-    if isinstance(node, ast.List) and is_grown(place):
+    if isinstance(node, ast.Tuple):
+        return over(place, [evaluate(place.inner(element)) for element in node.elts], lambda known: _row(place, known))
+    items = grown_items(place)
+    if items is None:
         return unknown(place, "the list is changed on the way")
-    items = [evaluate(place.inner(element)) for element in node.elts]
-    return over(place, items, lambda known: _row(place, known))
+    return over(place, [_item_under_conditions(item) for item in items], lambda known: _row(place, known))
+
+
+def _item_under_conditions(item: Passed) -> Setting:
+    """An item of a list, and LEFT_OUT where a condition around the statement that adds it fails."""
+    value = evaluate(item.place)
+    if not item.guards:
+        return value
+    verdicts = [holds(condition) for condition in conditions_at(item.place, item.guards)]
+    left_out = Unknown(LEFT_OUT)
+    if False in verdicts:
+        return left_out
+    guards = [guard for guard, verdict in zip(item.guards, verdicts, strict=True) if verdict is None]
+    if not guards:
+        return value
+    condition = joined(*(guard_text(item.place.module, guard) for guard in guards))
+    several = [Option(joined(condition, option.guard), option.value) for option in options(value)]
+    return Choice((*several, Option(_denied(item.place.module, guards), left_out)))
+
+
+def _denied(module: Module, guards: Sequence[Guard]) -> str:
+    """The text of the opposite of conditions that hold together."""
+    if len(guards) == 1:
+        return guard_text(module, guards[0]._replace(holds=not guards[0].holds))
+    return f"not ({' and '.join(guard_text(module, guard) for guard in guards)})"
 
 
 def _row(place: Place, items: list[Known]) -> Known:
-    values = [item for item in items if isinstance(item, Value)]
-    if len(values) < len(items):
+    there = [item for item in items if not isinstance(item, Unknown) or item.reason != LEFT_OUT]
+    values = [item for item in there if isinstance(item, Value)]
+    if len(values) < len(there):
         return unknown(place, "an item of it is not known")
     return computed(place, tuple(value.value for value in values), *values)
 
@@ -361,6 +417,9 @@ def _subscript(place: Place, node: ast.Subscript) -> Setting:
     names = qualified(place.module, node.value, place.scope)
     if names == ("os.environ",):
         return environment_value(place, evaluate(place.inner(node.slice)), None)
+    in_file = document_value(place, node, evaluate)
+    if in_file is not None:
+        return in_file
     key = evaluate(place.inner(node.slice))
     if len(names) == 1 and any(_names_member(names[0], option) for option in options(key)):
         return combined(
@@ -371,6 +430,9 @@ def _subscript(place: Place, node: ast.Subscript) -> Setting:
         items = unpacked_dict(holder)
         if items is not None and key.value in items:
             return as_sure_as(merged(place, items[key.value]), key)
+        told = rest_argument(place, node.value, key.value)
+        if told is not None:
+            return told
         if items is None and is_changed(holder):
             return unknown(place, f"{dotted(node.value)} is changed on the way")
     found = [

@@ -6,7 +6,9 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from dtlint.languages.python.bindings import dotted
-from dtlint.languages.python.called import argument_node
+from dtlint.languages.python.called import annotated_word, argument_node
+from dtlint.languages.python.handed_on import handed_on
+from dtlint.languages.python.handed_over import handed_over_calls
 from dtlint.languages.python.names import attribute_bindings, lookup, qualified
 from dtlint.languages.python.places import Condition, Frame, Place, Way, conditions_at, one_of_several, unknown
 from dtlint.languages.python.program import Definition, binding_module, callers, definition, locate
@@ -32,7 +34,9 @@ def ways(place: Place) -> tuple[Way, ...]:
 
 def _ways(place: Place) -> Iterator[Way]:
     node = place.node
-    if place.depth > _MAX_DEPTH or not place.budget.spend():
+    if isinstance(node, ast.Constant):
+        yield Way((), place)
+    elif place.depth > _MAX_DEPTH or not place.budget.spend():
         yield Way((), unknown(place, "the way to its value is too long"))
     elif isinstance(node, ast.IfExp):
         yield from _under(place, Guard(node.test, True), place.at(node.body))
@@ -66,16 +70,19 @@ def _name_ways(place: Place, name: str) -> Iterator[Way]:
 
 
 def _global_ways(place: Place, name: str) -> Iterator[Way]:
-    """A variable of the module that functions set: what the module gives it first, or what one of them does."""
-    for scope in place.module.scopes:
-        own = scope.bindings.get(name, ())
-        if scope is not place.module.top and not any(_is_global(item) for item in own):
-            continue
-        for binding in own:
-            if _is_global(binding):
-                continue
-            setter = one_of_several(place, f"as {scope.name or 'the module'} sets it")
-            conditions = (setter, *conditions_at(place._replace(scope=scope), binding.guards))
+    """A variable of the module that functions set: what the module gives it first, or what one of them does. A None
+    that the module sets in advance does not count.
+    """
+    setters = {
+        scope: [item for item in scope.bindings.get(name, ()) if not _is_global(item)]
+        for scope in place.module.scopes
+        if scope is place.module.top or any(_is_global(item) for item in scope.bindings.get(name, ()))
+    }
+    filled = {scope: items for scope, items in setters.items() if items and not _is_none(items)} or setters
+    for scope, items in filled.items():
+        for binding in items:
+            said = (one_of_several(place, f"as {scope.name or 'the module'} sets it"),) if len(filled) > 1 else ()
+            conditions = (*said, *conditions_at(place._replace(scope=scope), binding.guards))
             for way in _binding_ways(place, scope, name, binding):
                 yield way._replace(conditions=(*conditions, *way.conditions))
 
@@ -231,8 +238,15 @@ def _unpacked(place: Place, path: tuple[int, ...]) -> Iterator[Way]:
 
 
 def _parameter_ways(place: Place, holder: Scope, name: str, binding: Binding) -> Iterator[Way]:
-    """A parameter is the argument of the call that was followed in; else those of all calls; else its default."""
+    """A parameter is the argument of the call that was followed in; else those of all calls; else its default. One that
+    the command line fills stands for itself.
+    """
     calls = calls_of(place, holder)
+    if (is_entry(place, holder, name) or takes_config(holder, binding)) and all(
+        argument_node(holder, name, call.node) is None for call in calls
+    ):
+        yield Way((), place._replace(scope=holder, node=_named(binding, name)))
+        return
     for call in calls:
         condition = (one_of_several(call, _called_at(call)),) if len(calls) > 1 else ()
         for way in _argument_ways(place, holder, name, binding, call):
@@ -242,6 +256,30 @@ def _parameter_ways(place: Place, holder: Scope, name: str, binding: Binding) ->
         yield from (way._replace(assumed="a caller may pass another value") for way in _ways(default))
     elif not calls:
         yield Way((), unknown(place, f"{name} is an argument, and no call of the function was read"))
+
+
+def is_entry(place: Place, function: Scope, name: str) -> bool:
+    """Whether the command line fills a parameter of a function, or an item of its `**options`."""
+    declared = place.program.arguments.get(name)
+    node = function.node
+    if declared is None or not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return False
+    if declared.place.source is not place.module.source:
+        return False
+    heads = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.kwarg]
+    return any(item is not None and place.module.span(item) == declared.place for item in heads)
+
+
+def takes_config(function: Scope, binding: Binding) -> bool:
+    """Whether a parameter is the config that Hydra composes for the function that `@hydra.main(...)` marks."""
+    node = function.node
+    if not isinstance(node, ast.FunctionDef) or not node.args.args or binding.place is not node.args.args[0]:
+        return False
+    return any(isinstance(head, ast.Call) and dotted(head.func) == "hydra.main" for head in node.decorator_list)
+
+
+def _named(binding: Binding, name: str) -> ast.Name:
+    return ast.copy_location(ast.Name(name, ast.Load()), binding.place)
 
 
 def _called_at(call: Place) -> str:
@@ -256,11 +294,12 @@ def calls_of(place: Place, function: Scope) -> list[Place]:
         return [frame.call]
     if not place.budget.spend():
         return []
+    wanted = Definition(place.module, function)
     return [
         place._replace(
             module=module, scope=site.scope, node=site.node, guards=site.guards, frames=(), depth=place.depth + 1
         )
-        for module, site in callers(place.program, Definition(place.module, function))
+        for module, site in callers(place.program, wanted) or handed_over_calls(place.program, wanted)
     ]
 
 
@@ -270,11 +309,24 @@ def _argument_ways(place: Place, holder: Scope, name: str, binding: Binding, cal
         chain = (*place.chain, Step(place.module.span(place.node), name))
         yield from _ways(call._replace(node=passed, chain=chain, depth=place.depth + 1, budget=place.budget))
     elif isinstance(call.node, ast.Call) and any(keyword.arg is None for keyword in call.node.keywords):
-        yield Way((), unknown(call, f"{name} may stand in the ** argument"))
+        yield from _unpacked_argument_ways(call, call.node, name)
     elif isinstance(binding.node, ast.expr):
         yield from _ways(place._replace(scope=holder.parent or holder).inner(binding.node))
     else:
         yield Way((), unknown(call, f"{name} is not passed"))
+
+
+def _unpacked_argument_ways(call: Place, node: ast.Call, name: str) -> Iterator[Way]:
+    """What `**options` passes for a parameter, if it is the command line that a function takes whole."""
+    for keyword in node.keywords:
+        holder = lookup(call.scope, dotted(keyword.value))[0] if keyword.arg is None else None
+        if holder is not None and is_entry(call, holder, name):
+            item = ast.Subscript(keyword.value, ast.Constant(name), ast.Load())
+            constant = ast.copy_location(item.slice, keyword.value)
+            item.slice = constant
+            yield Way((), call.inner(ast.copy_location(item, keyword.value)))
+            return
+    yield Way((), unknown(call, f"{name} may stand in the ** argument"))
 
 
 def _imported_ways(place: Place, target: str) -> Iterator[Way]:
@@ -304,6 +356,9 @@ def _everywhere(bindings: list[Binding]) -> list[tuple[Binding, tuple[Guard, ...
 
 def _attribute_ways(place: Place, node: ast.Attribute) -> Iterator[Way]:
     """`self.x` is what the class's methods bind; `module.x` what that file binds; anything else stands for itself."""
+    if handed_on(place.scope, node):
+        yield Way((), place)
+        return
     owned = attribute_bindings(place.module, place.scope, dotted(node))
     if owned:
         yield from _owned_ways(place, dotted(node), owned)
@@ -352,11 +407,53 @@ def _member_ways(place: Place, node: ast.Attribute) -> Iterator[Way]:
 
 
 def _owned_ways(place: Place, name: str, owned: list[tuple[Scope, Binding]]) -> Iterator[Way]:
-    last = max((index for index, (_, binding) in enumerate(owned) if not binding.guards), default=0)
-    for method, binding in owned[last:]:
-        conditions = conditions_at(place._replace(scope=method), binding.guards)
+    """What the methods of a class bind an attribute to; what the method of the place itself binds before it hides it.
+    Where only conditions bind it, it has the default of the class's body else.
+    """
+    from dtlint.languages.python.instances import declared_ways
+
+    here = reaching(place, place.scope, [binding for method, binding in owned if method is place.scope])
+    elsewhere = set_by_methods(place, [item for item in owned if item[0] is not place.scope])
+    settled = any(not rest for _, rest in here)
+    if not settled and all(binding.guards for _, binding, _ in elsewhere):
+        yield from declared_ways(place, name)
+    for method, binding, conditions in () if settled else elsewhere:
         for way in _binding_ways(place, method, name, binding):
             yield way._replace(conditions=(*conditions, *way.conditions))
+    for binding, rest in here:
+        conditions = conditions_at(place._replace(guards=binding.guards), rest)
+        for way in _binding_ways(place, place.scope, name, binding):
+            yield way._replace(conditions=(*conditions, *way.conditions))
+
+
+def set_by_methods(
+    place: Place, owned: list[tuple[Scope, Binding]]
+) -> list[tuple[Scope, Binding, tuple[Condition, ...]]]:
+    """The bindings of an attribute that stand at the end of the methods that make them, each with its conditions; of
+    several methods any may have run last. A None that a method sets in advance for another one does not count.
+    """
+    methods: dict[Scope, list[Binding]] = {}
+    for method, binding in owned:
+        methods.setdefault(method, []).append(binding)
+    last = {method: list(_at_the_end(bindings)) for method, bindings in methods.items()}
+    if sum(not _is_none(items) for items in last.values()):
+        last = {method: items for method, items in last.items() if not _is_none(items)}
+    found = []
+    for method, items in last.items():
+        setter = (one_of_several(place, f"as {method.name} sets it"),) if len(last) > 1 else ()
+        for item in items:
+            inside = place._replace(scope=method, guards=item.guards)
+            found.append((method, item, (*setter, *conditions_at(inside, item.guards))))
+    return found
+
+
+def _at_the_end(bindings: list[Binding]) -> list[Binding]:
+    """The bindings that no later one without a condition hides."""
+    return bindings[max((index for index, binding in enumerate(bindings) if not binding.guards), default=0) :]
+
+
+def _is_none(bindings: list[Binding]) -> bool:
+    return all(isinstance(item.node, ast.Constant) and item.node.value is None for item in bindings)
 
 
 def _call_ways(place: Place, node: ast.Call) -> Iterator[Way]:
@@ -365,17 +462,29 @@ def _call_ways(place: Place, node: ast.Call) -> Iterator[Way]:
     if node.args and len(names) == 1 and names[0] in _COPIES:
         yield from _ways(place.inner(node.args[0]))
         return
-    candidates = (definition(place.program, place.module, name) for name in names)
-    found = next((item for item in candidates if item is not None), None) or _method(place, node)
+    found = called_function(place, node)
     if (
         found is None
         or not isinstance(found.scope.node, ast.FunctionDef)
         or any(frame.scope is found.scope for frame in place.frames)
+        or _is_closed(place, found.scope.node)
     ):
         yield Way((), place)
         return
     found_ways = list(returned(place, found))
     yield from found_ways or (Way((), place),)
+
+
+def called_function(place: Place, node: ast.Call) -> Definition | None:
+    """The function, method or class of the program that a call runs."""
+    names = qualified(place.module, node.func, place.scope)
+    candidates = (definition(place.program, place.module, name) for name in names)
+    return next((item for item in candidates if item is not None), None) or _method(place, node)
+
+
+def _is_closed(place: Place, node: ast.FunctionDef) -> bool:
+    """Whether the question asked is not to be followed into a function."""
+    return bool(place.budget.closed) and annotated_word(node.returns) == place.budget.closed
 
 
 def _method(place: Place, node: ast.Call) -> Definition | None:

@@ -6,17 +6,18 @@ import ast
 from collections.abc import Callable
 
 from dtlint.languages.python.bindings import dotted
-from dtlint.languages.python.following import ways
+from dtlint.languages.python.following import is_entry, ways
 from dtlint.languages.python.instances import instances
-from dtlint.languages.python.names import qualified
+from dtlint.languages.python.names import lookup, qualified
 from dtlint.languages.python.places import Place
 from dtlint.languages.python.program import definition
+from dtlint.languages.python.tree import Argument
 from dtlint.value import Setting, Step, Unknown, Value
 
 Evaluate = Callable[[Place], Setting]
 
-_ARGUMENT_NAMES = ("args", "opt", "opts", "cfg", "config", "hparams", "training_args", "train_args", "script_args")
-"""Names under which a function is usually passed the parsed command line."""
+_ARGUMENT_NAMES = ("args", "opt", "opts", "cfg", "config", "hparams")
+"""Names under which a function is usually passed the parsed command line; `training_args` and the like are too."""
 
 
 def command_line_argument(place: Place, node: ast.AST) -> Setting | None:
@@ -26,10 +27,32 @@ def command_line_argument(place: Place, node: ast.AST) -> Setting | None:
     declared = place.program.arguments.get(node.attr)
     if declared is None or not _holds_arguments(place, node):
         return None
-    step = Step(place.module.span(node), declared.flags[0] if declared.flags else node.attr)
+    return _told(place, node.attr, declared)
+
+
+def entry_argument(place: Place, node: ast.AST) -> Setting | None:
+    """A parameter of the function that the command line is passed to: as the launch passes it, else its default."""
+    if not isinstance(node, ast.Name):
+        return None
+    holder, bindings = lookup(place.scope, node.id)
+    if holder is None or not bindings or bindings[0].kind != "parameter" or not is_entry(place, holder, node.id):
+        return None
+    return _told(place, node.id, place.program.arguments[node.id])
+
+
+def rest_argument(place: Place, holder: ast.AST, name: str) -> Setting | None:
+    """`options["size"]` of a function that takes the command line as `**options`."""
+    scope = lookup(place.scope, holder.id)[0] if isinstance(holder, ast.Name) else None
+    if scope is None or not is_entry(place, scope, name):
+        return None
+    return _told(place, name, place.program.arguments[name])
+
+
+def _told(place: Place, name: str, declared: Argument) -> Setting:
+    step = Step(place.module.span(place.node), declared.flags[0] if declared.flags else name)
     given = place.program.given
-    if given is not None and node.attr in given:
-        return _chained(given[node.attr], place, step)
+    if given is not None and name in given:
+        return _chained(given[name], place, step)
     value = _chained(declared.default, place, step)
     if (given is None or place.program.open) and isinstance(value, Value):
         return value._replace(
@@ -54,8 +77,9 @@ def _holds_arguments(place: Place, node: ast.Attribute) -> bool:
     ends = [way.end for way in ways(holder)]
     built = [end for end in ends if not isinstance(end, Unknown) and isinstance(end.node, ast.Call)]
     if built:
-        return any(_last_word(end.node).startswith("parse") for end in built)
-    return dotted(node.value).rpartition(".")[2] in _ARGUMENT_NAMES and not _is_of_other_class(holder, node.attr)
+        return any(_last_word(end.node).startswith(("parse", "cli", "CLI")) for end in built)
+    last = dotted(node.value).rpartition(".")[2]
+    return (last in _ARGUMENT_NAMES or last.endswith("_args")) and not _is_of_other_class(holder, node.attr)
 
 
 def _is_of_other_class(holder: Place, attribute: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Mapping
 
+from dtlint.languages.json_tree import Node
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.tree import HERE, Argument, Module, Scope, Site
 from dtlint.record import NamedTuple
@@ -15,7 +16,34 @@ MAX_MODULES = 60
 """Most files that are followed from one entry script."""
 MAX_CHARACTERS = 8_000_000
 """Most text that is read from one entry script on."""
+MAX_LATE = 60
+"""Most files that are read later, because a name leads into them."""
 _MAX_REEXPORTS = 5
+
+
+class Late:
+    """Modules that a program imports beyond MAX_MODULES: each is read when a name leads into it."""
+
+    __slots__ = ("find", "modules", "read", "waiting")
+
+    def __init__(self, find: Callable[[str], Source | None], read: Callable[[Source], Module]) -> None:
+        self.find = find
+        self.read = read
+        self.modules: dict[str, Module | None] = {}
+        self.waiting: set[str] = set()
+
+    def wait_for(self, module: Module) -> None:
+        """Let the imports of a module be read when they are asked for."""
+        self.waiting.update(absolute(module.package, name) for name in module.imports)
+
+    def module(self, name: str) -> Module | None:
+        """The module of a dotted name, if it was left out and lies in the tree."""
+        if name in self.waiting and name not in self.modules and len(self.modules) < MAX_LATE:
+            source = self.find(name)
+            self.modules[name] = found = None if source is None else self.read(source)._replace(name=name)
+            if found is not None:
+                self.wait_for(found)
+        return self.modules.get(name)
 
 
 class Memo:
@@ -23,11 +51,23 @@ class Memo:
     the values that a launch gives allow, reachable places.
     """
 
-    __slots__ = ("callers", "definitions", "reaches")
+    __slots__ = ("callers", "configs", "definitions", "handed_over", "late", "reaches")
 
-    def __init__(self, of_files: Memo | None = None) -> None:
-        """`of_files`: what the same files told before; what a launch gives is left behind."""
+    def __init__(
+        self,
+        of_files: Memo | None = None,
+        late: Late | None = None,
+        configs: Callable[[str], Node | None] | None = None,
+    ) -> None:
+        """`of_files`: what the same files told before; what a launch gives is left behind. `configs` gives the tree of
+        a config file by its path as the program names it.
+        """
+        self.configs: Callable[[str], Node | None] | None = configs if of_files is None else of_files.configs
+        self.late: Late | None = late if of_files is None else of_files.late
         self.callers: dict[Scope, tuple[tuple[Module, Site], ...]] = {} if of_files is None else of_files.callers
+        self.handed_over: dict[Scope, tuple[tuple[Module, Site], ...]] = (
+            {} if of_files is None else of_files.handed_over
+        )
         self.definitions: dict[tuple[str, str], Definition | None] = {} if of_files is None else of_files.definitions
         self.reaches: dict[tuple[object, ...], object] = {}
 
@@ -60,7 +100,13 @@ class Definition(NamedTuple):
     scope: Scope
 
 
-def link_modules(modules: Mapping[str, Module], entry: str = "", given: Mapping[str, Setting] | None = None) -> Program:
+def link_modules(
+    modules: Mapping[str, Module],
+    entry: str = "",
+    given: Mapping[str, Setting] | None = None,
+    late: Late | None = None,
+    configs: Callable[[str], Node | None] | None = None,
+) -> Program:
     """A program of modules by dotted name or path (`pkg/train.py`); the first is the entry unless `entry` is given."""
     named = {dotted_name(key): module._replace(name=dotted_name(key)) for key, module in modules.items()}
     main = dotted_name(entry) if entry else next(iter(named))
@@ -68,7 +114,7 @@ def link_modules(modules: Mapping[str, Module], entry: str = "", given: Mapping[
     for module in named.values():
         for name, argument in module.arguments.items():
             declared.setdefault(name, argument)
-    return Program(named, main, given, declared, False, Memo())
+    return Program(named, main, given, declared, False, Memo(late=late, configs=configs))
 
 
 def dotted_name(key: str) -> str:
@@ -81,10 +127,9 @@ def dotted_name(key: str) -> str:
 
 def follow_imports(
     entry: Source, find: Callable[[str], Source | None], read: Callable[[Source], Module], name: str = "__main__"
-) -> Mapping[str, Module]:
-    """The entry script under its `name` and, breadth first, the modules that it imports.
-
-    It ends at MAX_MODULES files or MAX_CHARACTERS in all; the modules that are left out are as if outside the tree.
+) -> tuple[Mapping[str, Module], Late]:
+    """The entry script under its `name` and, breadth first, the modules that it imports; those that are left out, when
+    MAX_MODULES files or MAX_CHARACTERS in all are reached, are read when a name leads into them.
     """
     modules = {name: read(entry)._replace(name=name)}
     waiting = [(modules[name].package, each) for each in modules[name].imports]
@@ -98,7 +143,9 @@ def follow_imports(
             left -= len(source.text)
             modules[target] = module = read(source)._replace(name=target)
             waiting.extend((module.package, name) for name in module.imports)
-    return modules
+    late = Late(find, read)
+    late.waiting.update(target for item in waiting if (target := absolute(*item)) not in tried)
+    return modules, late
 
 
 def absolute(package: str, name: str) -> str:
@@ -129,10 +176,18 @@ def locate(program: Program, module: Module, name: str) -> tuple[Module, str] | 
     folders: tuple[list[str], ...] = ([], module.name.split(".")[:-1], program.entry.split(".")[:-1])
     for length in range(len(parts), 0, -1):
         for prefix in ([*folder, *parts[:length]] for folder in folders):
-            holder = program.modules.get(".".join(prefix))
+            holder = module_named(program, ".".join(prefix))
             if holder is not None:
                 return holder, ".".join(parts[length:])
     return None
+
+
+def module_named(program: Program, name: str) -> Module | None:
+    """The module of a dotted name, if it lies in the tree."""
+    found = program.modules.get(name)
+    if found is not None or program.memo.late is None:
+        return found
+    return program.memo.late.module(name)
 
 
 def _lookup(program: Program, module: Module, name: str, depth: int) -> Definition | None:

@@ -28,7 +28,7 @@ _STRUCTURES = (
     ast.AsyncFor,
     ast.While,
     ast.ExceptHandler,
-    ast.match_case,
+    ast.Match,
 )
 """Nodes that open a scope, a loop or a condition for what is below them; all others pass theirs on."""
 _LEAVES = (ast.Name, ast.Constant, ast.expr_context, ast.operator, ast.cmpop, ast.boolop, ast.unaryop, ast.alias)
@@ -155,9 +155,40 @@ def _statement(task: _Task) -> list[_Task]:
         return [task._replace(node=head) for head in heads] + _block(node.body, inside) + _block(node.orelse, task)
     if isinstance(node, ast.ExceptHandler):
         return _block(node.body, task._replace(guards=(*task.guards, Guard(None, True))))
-    if isinstance(node, ast.match_case):
-        return _block(node.body, task._replace(guards=(*task.guards, Guard(None, True))))
+    if isinstance(node, ast.Match):
+        return _match(task, node)
     return _plain(task)
+
+
+def _match(task: _Task, node: ast.Match) -> list[_Task]:
+    """The cases of a `match`, each under its own comparison and with those before it denied."""
+    children = [task._replace(node=node.subject)]
+    denied: tuple[Guard, ...] = ()
+    for case in node.cases:
+        test = _case_test(node.subject, case)
+        own = (Guard(test, True),) if test is not None or not _takes_all(case) else ()
+        inside = task._replace(guards=(*task.guards, *denied, *own))
+        children.extend([inside._replace(node=case.guard)] if case.guard is not None else [])
+        children.extend(_block(case.body, inside))
+        denied = (*denied, Guard(test, test is None))
+    return children
+
+
+def _takes_all(case: ast.match_case) -> bool:
+    return isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None and case.guard is None
+
+
+def _case_test(subject: ast.expr, case: ast.match_case) -> ast.expr | None:
+    """`case "a":` of `match x:` as `x == "a"`; None for a pattern that is no plain value."""
+    patterns = case.pattern.patterns if isinstance(case.pattern, ast.MatchOr) else [case.pattern]
+    if case.guard is not None or not all(isinstance(item, ast.MatchValue) for item in patterns):
+        return None
+    tests: list[ast.expr] = [
+        ast.copy_location(ast.Compare(subject, [ast.Eq()], [item.value]), item)
+        for item in patterns
+        if isinstance(item, ast.MatchValue)
+    ]
+    return tests[0] if len(tests) == 1 else ast.copy_location(ast.BoolOp(ast.Or(), tests), case.pattern)
 
 
 def _plain(task: _Task) -> list[_Task]:
