@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dtlint.frameworks import Reading
-from dtlint.languages.python import command_line, follow, marker, read_module
+from dtlint.languages.python import Shared, command_line, follow, marker, read_module
 from dtlint.languages.python.program import Program, with_given
 from dtlint.languages.traced import Word
 from dtlint.runs.model import OWN_PARSER
@@ -63,11 +63,12 @@ def _brings_parser(program: Program, name: str) -> bool:
     return package in PARSERS or (package.startswith(PARSERS) and package not in program.modules)
 
 
-def program_problems(entry: Source) -> tuple[Problem, ...]:
+def program_problems(entry: Source, tree: Tree) -> tuple[Problem, ...]:
     """Why nothing of a script could be read. Another release of Python may take it, so that no problem is fatal."""
     if not marker(entry.text.encode("utf-8", errors="replace")):
         return ()
-    return tuple(problem._replace(fatal=False, loader="python") for problem in read_module(entry).problems)
+    module = _shared(tree).module(entry, "", read_module)
+    return tuple(problem._replace(fatal=False, loader="python") for problem in module.problems)
 
 
 def _followed(entry: Source, tree: Tree) -> Program:
@@ -75,8 +76,15 @@ def _followed(entry: Source, tree: Tree) -> Program:
     key = entry.file, entry.path
     known = tree.programs.get(key)
     if known is None or known.main.source is not entry:
-        known = tree.programs[key] = follow(entry, module_finder(entry, tree))
+        known = tree.programs[key] = follow(entry, module_finder(entry, tree), _shared(tree))
     return known
+
+
+def _shared(tree: Tree) -> Shared:
+    """What was found out about the Python files of a tree, begun by the first that asks."""
+    if tree.python is None:
+        tree.python = Shared()
+    return tree.python
 
 
 def _with_words(program: Program, words: tuple[Word, ...] | None) -> Program:

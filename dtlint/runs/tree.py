@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dtlint.source import Source, read_source
 
 if TYPE_CHECKING:
+    from dtlint.languages.python.memo import Shared
     from dtlint.languages.python.program import Program
 
 SKIPPED = frozenset(
@@ -40,8 +41,8 @@ class Tree:
     """File access for one invocation: `root` bounds what is read, `current` is what printed paths are relative to,
     `texts` stand for what is on disk.
 
-    `asked` keeps what the files of a folder ask for (versions.py), `programs` the modules that a script leads to
-    (programs.py).
+    `asked` keeps what the files of a folder ask for (versions.py), `programs` the modules that a script leads to,
+    `python` what was found out about Python files (programs.py).
     """
 
     __slots__ = (
@@ -54,6 +55,7 @@ class Tree:
         "asked",
         "current",
         "programs",
+        "python",
         "root",
     )
 
@@ -68,6 +70,7 @@ class Tree:
         self._entries: dict[str, frozenset[str] | None] = {}
         self.asked: dict[Path, tuple[Any, ...]] = {}
         self.programs: dict[tuple[Path | None, str], Program] = {}
+        self.python: Shared | None = None
 
     def shown(self, file: Path) -> str:
         """The path that reports print: relative to the current folder where that is shorter than a climb out of it."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 
 from dtlint.languages.python.arguments import parse_words, with_arguments
-from dtlint.languages.python.program import Program, follow_imports, link_modules
+from dtlint.languages.python.memo import Shared
+from dtlint.languages.python.program import Program, follow_imports, joined, link_modules
 from dtlint.languages.python.reading import parse_module
 from dtlint.languages.python.tree import Module
 from dtlint.languages.traced import Word
@@ -17,6 +17,7 @@ __all__ = (
     "MARKERS",
     "Module",
     "Program",
+    "Shared",
     "command_line",
     "follow",
     "imported_modules",
@@ -49,7 +50,6 @@ def marker(data: bytes) -> bool:
     return any(word in data for word in MARKERS)
 
 
-@lru_cache(maxsize=128)
 def read_module(source: Source) -> Module:
     """Read one file: scopes, calls, and the command-line arguments it declares. A syntax error is in `problems`."""
     return with_arguments(parse_module(source))
@@ -65,9 +65,14 @@ def link(modules: Mapping[str, Module], entry: str = "", given: Mapping[str, Set
     return link_modules(modules, entry, given)
 
 
-def follow(entry: Source, find: Callable[[str], Source | None]) -> Program:
-    """The program of an entry script: `find` gives the file of a dotted name, None for what lies outside the tree."""
-    return link_modules(follow_imports(entry, find, read_module), "__main__")
+def follow(entry: Source, find: Callable[[str], Source | None], shared: Shared | None = None) -> Program:
+    """The program of an entry script: `find` gives the file of a dotted name, None for what lies outside the tree.
+
+    `shared` is what the programs of one tree have found out about its files; it is added to.
+    """
+    known = shared or Shared()
+    modules = follow_imports(entry, find, lambda source, name: known.module(source, name, read_module))
+    return joined(modules, "__main__", None, known)
 
 
 def command_line(program: Program, words: tuple[Word, ...]) -> dict[str, Setting]:

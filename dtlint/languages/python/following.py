@@ -9,7 +9,14 @@ from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.called import argument_node
 from dtlint.languages.python.names import attribute_bindings, lookup, qualified
 from dtlint.languages.python.places import Condition, Frame, Place, Way, conditions_at, one_of_several, unknown
-from dtlint.languages.python.program import Definition, binding_module, callers, definition, locate
+from dtlint.languages.python.program import (
+    Definition,
+    binding_module,
+    callers,
+    declared_argument,
+    definition,
+    locate,
+)
 from dtlint.languages.python.tree import Binding, Guard, Scope
 from dtlint.value import Step, Unknown
 
@@ -347,7 +354,8 @@ def _member_ways(place: Place, node: ast.Attribute) -> Iterator[Way]:
     if place.depth > _MAX_DEPTH or not place.budget.spend():
         yield Way((), place)
         return
-    told_by_command = node.attr in place.program.arguments and not is_built_here(place.inner(node.value))
+    declared = declared_argument(place.program, node.attr)
+    told_by_command = declared is not None and not is_built_here(place.inner(node.value))
     yield from (() if told_by_command else members(place, node)) or (Way((), place),)
 
 

@@ -14,14 +14,21 @@ MAX_STEPS = 2_000
 
 
 class Budget:
-    """Steps left for one question, and what it has found out so far: about conditions, and about names (`memo`)."""
+    """Steps left for one question, and what it has found out so far: about conditions, and about names (`memo`).
+
+    A `part` of a question has a budget of its own, and knows what the whole has found out.
+    """
 
     __slots__ = ("left", "memo", "verdicts")
 
-    def __init__(self, left: int = MAX_STEPS) -> None:
+    def __init__(self, left: int = MAX_STEPS, whole: Budget | None = None) -> None:
         self.left = left
-        self.verdicts: dict[tuple[int, ...], bool | None] = {}
-        self.memo: dict[tuple[str, int, str], object] = {}
+        self.verdicts: dict[tuple[int, ...], bool | None] = {} if whole is None else whole.verdicts
+        self.memo: dict[tuple[str, int, str], object] = {} if whole is None else whole.memo
+
+    def part(self, most: int) -> Budget:
+        """At most so many steps, for a part of the question."""
+        return Budget(min(most, self.left), self)
 
     def spend(self) -> bool:
         """Take one step; False when none is left."""

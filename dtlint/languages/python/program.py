@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Mapping
 
+from dtlint.languages.python.memo import Definition as Definition
+from dtlint.languages.python.memo import Found, Memo, Shared
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.tree import HERE, Argument, Module, Scope, Site
 from dtlint.record import NamedTuple
@@ -16,20 +18,6 @@ MAX_MODULES = 60
 MAX_CHARACTERS = 8_000_000
 """Most text that is read from one entry script on."""
 _MAX_REEXPORTS = 5
-
-
-class Memo:
-    """What has been found out about one program: definitions by module and name, calls of functions, and, as far as
-    the values that a launch gives allow, reachable places.
-    """
-
-    __slots__ = ("callers", "definitions", "reaches")
-
-    def __init__(self, of_files: Memo | None = None) -> None:
-        """`of_files`: what the same files told before; what a launch gives is left behind."""
-        self.callers: dict[Scope, tuple[tuple[Module, Site], ...]] = {} if of_files is None else of_files.callers
-        self.definitions: dict[tuple[str, str], Definition | None] = {} if of_files is None else of_files.definitions
-        self.reaches: dict[tuple[object, ...], object] = {}
 
 
 class Program(NamedTuple):
@@ -53,22 +41,19 @@ class Program(NamedTuple):
         return self.modules[self.entry]
 
 
-class Definition(NamedTuple):
-    """A function or class and the module that defines it."""
-
-    module: Module
-    scope: Scope
-
-
 def link_modules(modules: Mapping[str, Module], entry: str = "", given: Mapping[str, Setting] | None = None) -> Program:
     """A program of modules by dotted name or path (`pkg/train.py`); the first is the entry unless `entry` is given."""
     named = {dotted_name(key): module._replace(name=dotted_name(key)) for key, module in modules.items()}
-    main = dotted_name(entry) if entry else next(iter(named))
-    declared = dict(named[main].arguments)
-    for module in named.values():
+    return joined(named, dotted_name(entry) if entry else next(iter(named)), given, Shared())
+
+
+def joined(modules: Mapping[str, Module], entry: str, given: Mapping[str, Setting] | None, shared: Shared) -> Program:
+    """A program of modules that have their names already; `shared` is what other programs of the tree have found."""
+    declared = dict(modules[entry].arguments)
+    for module in modules.values():
         for name, argument in module.arguments.items():
             declared.setdefault(name, argument)
-    return Program(named, main, given, declared, False, Memo())
+    return Program(modules, entry, given, declared, False, Memo(shared))
 
 
 def dotted_name(key: str) -> str:
@@ -80,13 +65,13 @@ def dotted_name(key: str) -> str:
 
 
 def follow_imports(
-    entry: Source, find: Callable[[str], Source | None], read: Callable[[Source], Module]
+    entry: Source, find: Callable[[str], Source | None], read: Callable[[Source, str], Module]
 ) -> Mapping[str, Module]:
-    """The entry script as `__main__` and, breadth first, the modules that it imports.
+    """The entry script as `__main__` and, breadth first, the modules that it imports; `read` gives a file its name.
 
     It ends at MAX_MODULES files or MAX_CHARACTERS in all; the modules that are left out are as if outside the tree.
     """
-    modules = {"__main__": read(entry)._replace(name="__main__")}
+    modules = {"__main__": read(entry, "__main__")}
     waiting = [(modules["__main__"].package, name) for name in modules["__main__"].imports]
     tried: set[str] = set()
     left = MAX_CHARACTERS - len(entry.text)
@@ -96,7 +81,7 @@ def follow_imports(
         tried.add(target)
         if source is not None:
             left -= len(source.text)
-            modules[target] = module = read(source)._replace(name=target)
+            modules[target] = module = read(source, target)
             waiting.extend((module.package, name) for name in module.imports)
     return modules
 
@@ -116,15 +101,35 @@ def definition(program: Program, module: Module, name: str) -> Definition | None
     """The function or class that a qualified name, seen from `module`, means, if a file of the program defines it."""
     key = (module.name, name)
     if key not in program.memo.definitions:
-        found = locate(program, module, name)
+        found = _located(program, module, name)
         program.memo.definitions[key] = None if found is None else _lookup(program, *found, depth=0)
-    return program.memo.definitions[key]
+    known = program.memo.definitions[key]
+    program.memo.note("definition", module, name, None if known is None else (known.module.name, known.scope))
+    return known
 
 
 def locate(program: Program, module: Module, name: str) -> tuple[Module, str] | None:
     """The module of the program that a qualified name leads into, and what remains of the name there."""
+    found = _located(program, module, name)
+    program.memo.note("location", module, name, _as_said(found))
+    return found
+
+
+def _as_said(found: tuple[Module, str] | None) -> tuple[str, Scope, str] | None:
+    """A place in a module as another program's is compared with it."""
+    return None if found is None else (found[0].name, found[0].top, found[1])
+
+
+def _located(program: Program, module: Module, name: str) -> tuple[Module, str] | None:
     if name.startswith(f"{HERE}."):
         return module, name[len(HERE) + 1 :]
+    key = (module.name, name)
+    if key not in program.memo.located:
+        program.memo.located[key] = _searched(program, module, name)
+    return program.memo.located[key]
+
+
+def _searched(program: Program, module: Module, name: str) -> tuple[Module, str] | None:
     parts = absolute(module.package, name).split(".")
     folders: tuple[list[str], ...] = ([], module.name.split(".")[:-1], program.entry.split(".")[:-1])
     for length in range(len(parts), 0, -1):
@@ -141,7 +146,7 @@ def _lookup(program: Program, module: Module, name: str, depth: int) -> Definiti
     if depth > _MAX_REEXPORTS or not name:
         return None
     for holder, target in (*_inherited(module, name), *_reexported(module, name)):
-        found = locate(program, holder, target)
+        found = _located(program, holder, target)
         if found is not None and found != (module, name):
             inner = _lookup(program, *found, depth + 1)
             if inner is not None:
@@ -171,8 +176,14 @@ def _reexported(module: Module, name: str) -> Iterator[tuple[Module, str]]:
 
 def binding_module(program: Program, module: Module, name: str) -> tuple[Module, str] | None:
     """The module that binds an imported name at its top level, through `import *`, and the name there."""
+    found = _binding_module(program, module, name)
+    program.memo.note("binding", module, name, _as_said(found))
+    return found
+
+
+def _binding_module(program: Program, module: Module, name: str) -> tuple[Module, str] | None:
     for _ in range(_MAX_REEXPORTS):
-        found = locate(program, module, name)
+        found = _located(program, module, name)
         if found is None or not found[1] or found[1] in found[0].top.bindings:
             return found
         module, rest = found
@@ -184,13 +195,54 @@ def binding_module(program: Program, module: Module, name: str) -> tuple[Module,
 
 
 def _binds(program: Program, module: Module, name: str) -> bool:
-    found = locate(program, module, name)
+    found = _located(program, module, name)
     return found is not None and (found[1] in found[0].top.bindings or bool(found[0].stars))
 
 
 def with_given(program: Program, given: Mapping[str, Setting], more: bool) -> Program:
     """The program as a launch starts it that passes these values, and maybe `more`."""
-    return program._replace(given=given, open=more, memo=Memo(program.memo))
+    return program._replace(given=given, open=more, memo=Memo(of_files=program.memo))
+
+
+def declared_argument(program: Program, name: str) -> Argument | None:
+    """The command-line argument of this destination name that the program declares, None if it declares none."""
+    found = program.arguments.get(name)
+    program.memo.note("argument", None, name, found)
+    return found
+
+
+def given_argument(program: Program, name: str) -> tuple[Setting | None, bool]:
+    """What the launch passes for an argument, None if nothing, and whether that is certain."""
+    given = program.given
+    found = (given.get(name) if given is not None else None), given is not None and not program.open
+    program.memo.note("given", None, name, found)
+    return found
+
+
+def is_entry(program: Program, module: Module) -> bool:
+    """Whether a module is the script that is launched."""
+    found = module.name == program.entry
+    program.memo.note("entry", module, None, found)
+    return found
+
+
+def imports_from(program: Program, package: str) -> bool:
+    """Whether a file of the program imports from a package whose name begins so."""
+    if package not in program.memo.packages:
+        names = (name for module in program.modules.values() for name in module.imports)
+        program.memo.packages[package] = any(name.partition(".")[0].startswith(package) for name in names)
+    found = program.memo.packages[package]
+    program.memo.note("package", None, package, found)
+    return found
+
+
+def called_by_name(program: Program, name: str) -> tuple[tuple[Module, Site], ...]:
+    """The calls of functions of this name in all modules, file by file."""
+    if name not in program.memo.sites:
+        program.memo.sites[name] = tuple(
+            (module, site) for module in program.modules.values() for site in module.called.get(name, ())
+        )
+    return program.memo.sites[name]
 
 
 def callers(program: Program, wanted: Definition) -> tuple[tuple[Module, Site], ...]:
@@ -200,8 +252,20 @@ def callers(program: Program, wanted: Definition) -> tuple[tuple[Module, Site], 
     A method called on an object of unknown class counts if no other class of the program has a method of that name.
     """
     if wanted.scope not in program.memo.callers:
-        program.memo.callers[wanted.scope] = tuple(_callers(program, wanted))
-    return program.memo.callers[wanted.scope]
+        program.memo.callers[wanted.scope] = _unnoted(program, lambda: tuple(_callers(program, wanted)))
+    found = program.memo.callers[wanted.scope]
+    said = tuple((module.name, site.node) for module, site in found)
+    program.memo.note("callers", wanted.module, wanted.scope, said)
+    return found
+
+
+def _unnoted(program: Program, find: Callable[[], Found]) -> Found:
+    """What `find` finds, without a note of what it asks: the answer as a whole is noted."""
+    noting, program.memo.questions = program.memo.questions, None
+    try:
+        return find()
+    finally:
+        program.memo.questions = noting
 
 
 def _callers(program: Program, wanted: Definition) -> Iterator[tuple[Module, Site]]:
@@ -214,10 +278,9 @@ def _callers(program: Program, wanted: Definition) -> Iterator[tuple[Module, Sit
         loose = sum(_has_method(module, last) for module in program.modules.values()) == 1
     else:
         loose = False
-    for module in program.modules.values():
-        for site in module.called.get(last, ()):
-            if _calls(program, module, site, wanted, loose):
-                yield module, site
+    for module, site in called_by_name(program, last):
+        if _calls(program, module, site, wanted, loose):
+            yield module, site
 
 
 def _has_method(module: Module, name: str) -> int:
