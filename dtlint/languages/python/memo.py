@@ -71,7 +71,7 @@ class Memo:
         self.located: dict[tuple[str, str], tuple[Module, str] | None] = {} if of_files is None else of_files.located
         self.sites: dict[str, tuple[tuple[Module, Site], ...]] = {} if of_files is None else of_files.sites
         self.packages: dict[str, bool] = {} if of_files is None else of_files.packages
-        self.shared = (shared or Shared()) if of_files is None else of_files.shared
+        self.shared: Shared = (shared or Shared()) if of_files is None else of_files.shared
         self.answers: dict[Hashable, Answer] = {}
         self.questions: Questions | None = None
 
