@@ -106,6 +106,7 @@ def _condition(guarded: _Guarded) -> str:
 def _guarded_calls(program: Program, module: Module) -> Iterator[_Guarded]:
     """The calls of a module that only some ranks reach, by a condition around them or a decorator of their function."""
     sides: dict[tuple[int, bool], Side] = {}
+    alone: dict[tuple[int, bool], bool] = {}
     for scope in module.scopes:
         decorator = _decorator(scope)
         for site in scope.sites:
@@ -115,12 +116,19 @@ def _guarded_calls(program: Program, module: Module) -> Iterator[_Guarded]:
             guard, side = _one_sided(place, sides)
             if guard is None and decorator is None:
                 continue
-            if any(is_alone(place, other) for other in site.guards):
+            if any(_is_alone(place, other, alone) for other in site.guards):
                 continue
             if guard is not None and guard.test is not None:
                 yield _Guarded(place, side, guard, module.span(guard.test))
             elif decorator is not None:
                 yield _Guarded(place, "first", None, module.span(decorator))
+
+
+def _is_alone(place: Place, guard: Guard, known: dict[tuple[int, bool], bool]) -> bool:
+    key = id(guard.test), guard.holds
+    if key not in known:
+        known[key] = is_alone(place, guard)
+    return known[key]
 
 
 def _one_sided(place: Place, sides: dict[tuple[int, bool], Side]) -> tuple[Guard | None, Side]:

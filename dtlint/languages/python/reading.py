@@ -5,9 +5,16 @@ from __future__ import annotations
 import ast
 import warnings
 from collections.abc import Iterable, Sequence
-from functools import cache
 
-from dtlint.languages.python.bindings import BINDERS, bind, bind_imports, bind_parameters, bind_target, imported_by, inner_name
+from dtlint.languages.python.bindings import (
+    BINDERS,
+    bind,
+    bind_imports,
+    bind_parameters,
+    bind_target,
+    imported_by,
+    inner_name,
+)
 from dtlint.languages.python.called import calls_by_name
 from dtlint.languages.python.tree import Binding, Guard, Module, Scope, Site, line_starts
 from dtlint.record import NamedTuple
@@ -43,7 +50,7 @@ _BODIES = frozenset(("body", "orelse", "finalbody"))
 """Fields that hold statements, one after the other."""
 
 _Task = tuple[ast.AST, Scope, tuple[Guard, ...], tuple[ast.AST, ...]]
-"""A node still to be visited, with the scope, guards and loops that enclose it; a bare tuple, for a file has thousands."""
+"""A node still to be visited, with the scope, guards and loops around it: a bare tuple, for a file has thousands."""
 
 
 class _Kind(NamedTuple):
@@ -57,12 +64,23 @@ class _Kind(NamedTuple):
     fields: tuple[str, ...]
 
 
-@cache
-def _kind(node: type[ast.AST]) -> _Kind:
-    """What stands in one table, so that a node is asked for its class once: `isinstance` took half of the walk."""
-    fields = tuple(field for field in node._fields if field not in _WITHOUT_NODES)
-    memberships = (_LEAVES, _IMPORTS, BINDERS, _SITES, _STRUCTURES)
-    return _Kind(*(issubclass(node, members) for members in memberships), fields)
+class _Kinds(dict[type[ast.AST], _Kind]):
+    """The kind of each class of nodes; `isinstance` for every node took half of the walk."""
+
+    def __missing__(self, node: type[ast.AST]) -> _Kind:
+        fields = tuple(field for field in node._fields if field not in _WITHOUT_NODES)
+        found = self[node] = _Kind(
+            issubclass(node, _LEAVES),
+            issubclass(node, _IMPORTS),
+            issubclass(node, BINDERS),
+            issubclass(node, _SITES),
+            issubclass(node, _STRUCTURES),
+            fields,
+        )
+        return found
+
+
+_KINDS = _Kinds()
 
 
 def parse_module(source: Source) -> Module:
@@ -103,7 +121,7 @@ def _walk(tree: ast.Module) -> tuple[tuple[Scope, ...], tuple[str, ...], tuple[s
     stack = list(reversed(_block(tree.body, top, (), ())))
     while stack:
         node, scope, guards, loops = task = stack.pop()
-        kind = _kind(type(node))
+        kind = _KINDS[type(node)]
         if kind.is_import:
             assert isinstance(node, ast.Import | ast.ImportFrom)
             imports.extend(imported_by(node))
@@ -185,7 +203,7 @@ def _plain(task: _Task, fields: tuple[str, ...]) -> list[_Task]:
         value = getattr(node, name, None)
         if isinstance(value, list):
             children += _block(value, scope, guards, loops) if name in _BODIES else _expressions(value, task)
-        elif isinstance(value, ast.AST) and not _kind(type(value)).is_leaf:
+        elif isinstance(value, ast.AST) and not _KINDS[type(value)].is_leaf:
             children.append((value, scope, guards, loops))
     return children
 
@@ -194,12 +212,10 @@ def _expressions(nodes: Iterable[object], task: _Task) -> list[_Task]:
     """Parts of a node under what encloses the node itself."""
     _, scope, guards, loops = task
     parts = (node for node in nodes if isinstance(node, ast.AST))
-    return [(node, scope, guards, loops) for node in parts if not _kind(type(node)).is_leaf]
+    return [(node, scope, guards, loops) for node in parts if not _KINDS[type(node)].is_leaf]
 
 
-def _block(
-    body: Iterable[ast.AST], scope: Scope, guards: tuple[Guard, ...], loops: tuple[ast.AST, ...]
-) -> list[_Task]:
+def _block(body: Iterable[ast.AST], scope: Scope, guards: tuple[Guard, ...], loops: tuple[ast.AST, ...]) -> list[_Task]:
     """The statements of a block; what follows `if x: continue` stands under `not x`."""
     children: list[_Task] = []
     for node in body:
