@@ -226,6 +226,12 @@ def is_entry(program: Program, module: Module) -> bool:
     return found
 
 
+def all_modules(program: Program) -> Mapping[str, Module]:
+    """All files of the program, for questions that look at each of them."""
+    program.memo.note("modules", None, None, program.modules)
+    return program.modules
+
+
 def imports_from(program: Program, package: str) -> bool:
     """Whether a file of the program imports from a package whose name begins so."""
     if package not in program.memo.packages:

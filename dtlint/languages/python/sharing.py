@@ -15,6 +15,7 @@ from dtlint.languages.python.memo import Answer, Question
 from dtlint.languages.python.program import (
     Definition,
     Program,
+    all_modules,
     binding_module,
     callers,
     declared_argument,
@@ -41,6 +42,7 @@ _ASK: Mapping[str, Callable[[Program, Module, str], object]] = {
 _ASK_PROGRAM: Mapping[str, Callable[[Program, str], object]] = {
     "argument": declared_argument,
     "given": given_argument,
+    "modules": lambda program, _: all_modules(program),
     "package": imports_from,
 }
 
