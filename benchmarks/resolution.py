@@ -32,9 +32,10 @@ from dtlint.languages.python.constants import LEFT_OUT, evaluate, live_ways, mer
 from dtlint.languages.python.dicts import Passed, unpacked_dict
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.grown import grown_items
+from dtlint.languages.python.imported import absolute
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Place
-from dtlint.languages.python.program import Program, absolute, definition
+from dtlint.languages.python.program import Program, definition
 from dtlint.record import NamedTuple
 from dtlint.runs.programs import config_finder, module_finder
 from dtlint.runs.tree import Tree, walk

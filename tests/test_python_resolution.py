@@ -9,8 +9,9 @@ import pytest
 from dtlint.frameworks.mesh_slices import mesh_names
 from dtlint.languages.python import command_line, follow, link, read_module
 from dtlint.languages.python.constants import evaluate
+from dtlint.languages.python.imported import MAX_MODULES
 from dtlint.languages.python.places import Place, place_of
-from dtlint.languages.python.program import MAX_MODULES, Program, sites, with_given
+from dtlint.languages.python.program import Program, sites, with_given
 from dtlint.languages.traced import literal_word
 from dtlint.languages.yaml import read_yaml
 from dtlint.source import Source

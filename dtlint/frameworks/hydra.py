@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
@@ -19,7 +18,6 @@ _OPTIONS = {
     "--config-path": "path", "-cp": "path", "--config-dir": "path", "-cd": "path", "--config_path": "path",
     "--config-name": "name", "-cn": "name", "--config_name": "name",
 }  # fmt: skip
-_DECORATORS = ("hydra_runner", "main")
 
 
 def overrides(words: Sequence[Word]) -> dict[str, tuple[str, Node]]:
@@ -48,34 +46,6 @@ def config_file(program: Sequence[Word], role: str) -> NamedFile | None:
     ending = () if name.shown.endswith((".yaml", ".yml")) else (".yaml",)
     pieces = [*here, *name.pieces, *(_piece(text, name) for text in ending)]
     return NamedFile(role, Word(tuple(pieces), name.place))
-
-
-def config_of_program(text: str, path: str) -> str | None:
-    """The path of the config that a program's decorator names (`@hydra_runner(config_path="conf", config_name="gpt")`);
-    None where there is none. `path` is the program's.
-    """
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return None
-    for call in _decorators(tree):
-        given = {word.arg: word.value.value for word in call.keywords if isinstance(word.value, ast.Constant)}
-        name, folder = given.get("config_name"), given.get("config_path")
-        if isinstance(name, str):
-            file = name if name.endswith((".yaml", ".yml")) else f"{name}.yaml"
-            return str(PurePosixPath(path).parent / (folder if isinstance(folder, str) else ".") / file)
-    return None
-
-
-def _decorators(tree: ast.Module) -> Iterator[ast.Call]:
-    for node in tree.body:
-        for each in node.decorator_list if isinstance(node, ast.FunctionDef) else ():
-            if isinstance(each, ast.Call) and _name(each.func) in _DECORATORS:
-                yield each
-
-
-def _name(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def option(words: Sequence[Word], flag: str) -> Word | None:

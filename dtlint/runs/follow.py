@@ -175,7 +175,7 @@ class Follower:
 
     def _named_in(self, source: Source, named: NamedFile, candidate: Candidate) -> tuple[Source | None, NamedFile]:
         """The config that a program's decorator names, for a command line that names none."""
-        from dtlint.frameworks.hydra import config_of_program
+        from dtlint.frameworks.hydra_programs import config_of_program
 
         path = config_of_program(source.text, named.path.text or source.path)
         if path is None:
@@ -264,7 +264,7 @@ class Follower:
     def _program(self, source: Source, words: tuple[Word, ...] | None) -> list[tuple[Source, Reading]]:
         from dtlint.runs.programs import program_problems, program_readings
 
-        self.problems.extend(map(file_problem, program_problems(source)))
+        self.problems.extend(map(file_problem, program_problems(source, self.tree)))
         return program_readings(source, self.tree, words)
 
     def with_files(self, config: Config, program: Sequence[Word] = ()) -> list[tuple[Source, Reading]]:

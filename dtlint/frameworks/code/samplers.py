@@ -12,9 +12,10 @@ from dtlint.frameworks.code.ranks import among_ranks
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import Call, argument, calls, passed
 from dtlint.languages.python.constants import evaluate
+from dtlint.languages.python.imported import MAX_MODULES
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Budget, Place
-from dtlint.languages.python.program import MAX_MODULES, Program
+from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import stands
 from dtlint.languages.python.tree import Guard, Module, Scope
 from dtlint.record import NamedTuple

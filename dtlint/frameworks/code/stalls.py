@@ -11,12 +11,13 @@ from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.code.microsteps import is_inside
 from dtlint.frameworks.code.ranks import asks_for_ranks
 from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.callers import callers
 from dtlint.languages.python.calls import called
 from dtlint.languages.python.editing import dropped, standing
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Place, place_of
-from dtlint.languages.python.program import Definition, Program, callers, definition
+from dtlint.languages.python.program import Definition, Program, definition
 from dtlint.languages.python.reach import enclosing_function, stands
 from dtlint.languages.python.tree import Module, Site
 from dtlint.source import Edit

@@ -11,7 +11,7 @@ from dtlint.languages.python.dicts import Passed, unpacked_dict
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.names import lookup, qualified
 from dtlint.languages.python.places import Place, place_of, unknown
-from dtlint.languages.python.program import Program
+from dtlint.languages.python.program import Program, all_modules
 from dtlint.languages.python.tree import Module
 from dtlint.record import NamedTuple
 from dtlint.source import Span
@@ -52,7 +52,9 @@ def calls(program: Program, names: Iterable[str]) -> Iterator[Call]:
     wanted = frozenset(names)
     last = frozenset(name.rpartition(".")[2] for name in wanted)
     found = (
-        place_and_loops for module in program.modules.values() for place_and_loops in _likely(program, module, last)
+        place_and_loops
+        for module in all_modules(program).values()
+        for place_and_loops in _likely(program, module, last)
     )
     named = ((place, called(place), loops) for place, loops in found)
     wanted_calls = (call_at(place, name)._replace(loops=loops) for place, name, loops in named if name in wanted)

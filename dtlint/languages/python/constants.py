@@ -21,7 +21,7 @@ from dtlint.languages.python.names import qualified
 from dtlint.languages.python.narrowing import admitted, replaced
 from dtlint.languages.python.objects import attribute_value, command_line_argument, entry_argument, rest_argument
 from dtlint.languages.python.places import Condition, Place, Way, conditions_at, guard_text, unknown
-from dtlint.languages.python.program import definition
+from dtlint.languages.python.program import declared_argument, definition, is_entry
 from dtlint.languages.python.tree import Guard, Module
 from dtlint.value import Choice, Option, Plain, Setting, Unknown, Value
 
@@ -65,14 +65,25 @@ def live_ways(place: Place) -> list[tuple[Way, str]]:
 def _live(place: Place, reached: Iterable[Way]) -> list[tuple[Way, str]]:
     found: list[tuple[Way, str]] = []
     for way in reached:
-        verdicts = [(condition.text, holds(condition)) for condition in way.conditions]
-        if any(verdict is False for _, verdict in verdicts):
+        rest = undecided(way.conditions)
+        if rest is None:
             continue
-        rest = dict.fromkeys(text for text, verdict in verdicts if verdict is None)
-        if verdicts and not rest:
+        if way.conditions and not rest:
             found.clear()
-        found.append((way, " and ".join(rest)))
+        found.append((way, " and ".join(dict.fromkeys(condition.text for condition in rest))))
     return found or [(Way((), unknown(place, "no branch that is read gives it a value")), "")]
+
+
+def undecided(conditions: Iterable[Condition]) -> list[Condition] | None:
+    """The conditions that stay open; None where one of them certainly fails."""
+    found: list[Condition] = []
+    for condition in conditions:
+        verdict = holds(condition)
+        if verdict is False:
+            return None
+        if verdict is None:
+            found.append(condition)
+    return found
 
 
 def holds(condition: Condition) -> bool | None:
@@ -232,7 +243,7 @@ def _constant(place: Place, value: object) -> Known:
 def _reference(place: Place, node: ast.AST) -> Setting:
     name = dotted(node)
     if name == "__name__":
-        return written(place, "__main__" if place.module.name == place.program.entry else place.module.name)
+        return written(place, "__main__" if is_entry(place.program, place.module) else place.module.name)
     setting = handed_on(place.scope, node)
     if setting:
         return unknown(place, f"{name} is filled by the front end", setting)
@@ -246,7 +257,7 @@ def _reference(place: Place, node: ast.AST) -> Setting:
         return member
     if isinstance(node, ast.Attribute) and (device := device_type(place, node, evaluate)):
         return device
-    held = members(place, node) if isinstance(node, ast.Attribute) and node.attr in place.program.arguments else []
+    held = members(place, node) if isinstance(node, ast.Attribute) and _may_be_given(place, node) else []
     field = _settled(place, _live(place, held)) if held else attribute_value(place, node, evaluate)
     if field is None:
         field = document_value(place, node, evaluate)
@@ -254,6 +265,10 @@ def _reference(place: Place, node: ast.AST) -> Setting:
         setting = inherited(node, foreign_bases(place.inner(node.value)) if may_be_inherited(node.attr) else ())
         field = unknown(place, f"{name} is filled by the front end", setting) if setting else None
     return field or unknown(place, f"{name or place.module.text(node, 40)} is not given a value in the files read")
+
+
+def _may_be_given(place: Place, node: ast.Attribute) -> bool:
+    return declared_argument(place.program, node.attr) is not None
 
 
 def _enumerated(place: Place, node: ast.expr) -> Setting | None:

@@ -13,6 +13,7 @@ from dtlint.languages.python.following import takes_config, ways
 from dtlint.languages.python.names import lookup, qualified
 from dtlint.languages.python.objects import Evaluate
 from dtlint.languages.python.places import Place
+from dtlint.languages.python.program import config_file, given_argument, reads_configs
 from dtlint.record import NamedTuple
 from dtlint.value import Setting, Unknown, Value
 
@@ -37,7 +38,7 @@ def document_value(place: Place, node: ast.AST, evaluate: Evaluate) -> Setting |
     """`config.trainer.devices` or `config["trainer"]`: what the file says, or the launch in its stead
     (`trainer.devices=8`); None where the expression leads into no file that is read, or to a key that it lacks.
     """
-    if place.program.memo.configs is None or not isinstance(node, ast.Attribute | ast.Subscript):
+    if not isinstance(node, ast.Attribute | ast.Subscript) or not reads_configs(place.program):
         return None
     found = _located(place, evaluate, 0)
     if found is None or not found.keys:
@@ -47,14 +48,14 @@ def document_value(place: Place, node: ast.AST, evaluate: Evaluate) -> Setting |
 
 def _as_launched(place: Place, found: Located) -> Setting | None:
     name = ".".join(found.keys)
-    given = place.program.given
-    if given is not None and f"{name}=" in given:
-        return given[f"{name}="]
+    given, certain = given_argument(place.program, f"{name}=")
+    if given is not None:
+        return given
     node = member(found.root, *found.keys)
     if node is None or node.kind in ("object", "array"):
         return None
     value = as_sure_as(_followed(node, found), found.path)
-    if isinstance(value, Value) and (given is None or place.program.open):
+    if isinstance(value, Value) and not certain:
         note = f"the launch may pass {name}=..."
         return value._replace(origin=value.origin._replace(kind="assumed", note=note, how=f"pass {name}=VALUE"))
     return value
@@ -132,8 +133,7 @@ def _opened(place: Place) -> Place:
 
 
 def _file(place: Place, path: Value) -> Located | None:
-    configs = place.program.memo.configs
-    root = configs(path.value) if configs is not None and isinstance(path.value, str) else None
+    root = config_file(place.program, path.value) if isinstance(path.value, str) else None
     return Located(root, (), path) if root is not None else None
 
 

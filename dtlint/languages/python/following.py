@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator
 
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.called import annotated_word, argument_node
+from dtlint.languages.python.callers import callers
 from dtlint.languages.python.handed_on import handed_on
 from dtlint.languages.python.handed_over import handed_over_calls
 from dtlint.languages.python.names import attribute_bindings, lookup, qualified
 from dtlint.languages.python.places import Condition, Frame, Place, Way, conditions_at, one_of_several, unknown
-from dtlint.languages.python.program import Definition, binding_module, callers, definition, locate
-from dtlint.languages.python.tree import Binding, Guard, Scope
+from dtlint.languages.python.program import Definition, binding_module, declared_argument, definition, locate
+from dtlint.languages.python.tree import Argument, Binding, Guard, Scope
 from dtlint.value import Step, Unknown
 
 MAX_WAYS = 16
@@ -242,7 +243,7 @@ def _parameter_ways(place: Place, holder: Scope, name: str, binding: Binding) ->
     the command line fills stands for itself.
     """
     calls = calls_of(place, holder)
-    if (is_entry(place, holder, name) or takes_config(holder, binding)) and all(
+    if (command_argument(place, holder, name) or takes_config(holder, binding)) and all(
         argument_node(holder, name, call.node) is None for call in calls
     ):
         yield Way((), place._replace(scope=holder, node=_named(binding, name)))
@@ -258,16 +259,17 @@ def _parameter_ways(place: Place, holder: Scope, name: str, binding: Binding) ->
         yield Way((), unknown(place, f"{name} is an argument, and no call of the function was read"))
 
 
-def is_entry(place: Place, function: Scope, name: str) -> bool:
-    """Whether the command line fills a parameter of a function, or an item of its `**options`."""
-    declared = place.program.arguments.get(name)
+def command_argument(place: Place, function: Scope, name: str) -> Argument | None:
+    """The command-line argument that fills a parameter of a function, or an item of its `**options`."""
+    declared = declared_argument(place.program, name)
     node = function.node
     if declared is None or not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        return False
+        return None
     if declared.place.source is not place.module.source:
-        return False
+        return None
     heads = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.kwarg]
-    return any(item is not None and place.module.span(item) == declared.place for item in heads)
+    filled = any(item is not None and place.module.span(item) == declared.place for item in heads)
+    return declared if filled else None
 
 
 def takes_config(function: Scope, binding: Binding) -> bool:
@@ -320,7 +322,7 @@ def _unpacked_argument_ways(call: Place, node: ast.Call, name: str) -> Iterator[
     """What `**options` passes for a parameter, if it is the command line that a function takes whole."""
     for keyword in node.keywords:
         holder = lookup(call.scope, dotted(keyword.value))[0] if keyword.arg is None else None
-        if holder is not None and is_entry(call, holder, name):
+        if holder is not None and command_argument(call, holder, name):
             item = ast.Subscript(keyword.value, ast.Constant(name), ast.Load())
             constant = ast.copy_location(item.slice, keyword.value)
             item.slice = constant
@@ -402,7 +404,8 @@ def _member_ways(place: Place, node: ast.Attribute) -> Iterator[Way]:
     if place.depth > _MAX_DEPTH or not place.budget.spend():
         yield Way((), place)
         return
-    told_by_command = node.attr in place.program.arguments and not is_built_here(place.inner(node.value))
+    declared = declared_argument(place.program, node.attr)
+    told_by_command = declared is not None and not is_built_here(place.inner(node.value))
     yield from (() if told_by_command else members(place, node)) or (Way((), place),)
 
 

@@ -8,6 +8,7 @@ from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.dicts import CHANGES, Passed
 from dtlint.languages.python.names import lookup
 from dtlint.languages.python.places import Place
+from dtlint.languages.python.program import holder_of
 from dtlint.languages.python.tree import Module, Scope, Site
 from dtlint.source import Span
 from dtlint.value import Step
@@ -85,7 +86,7 @@ def _is_changed_elsewhere(place: Place, steps: list[Step]) -> bool:
 
 def _changes_at(place: Place, step: Step) -> bool:
     """Whether the function in which a step stands changes what the step names."""
-    module = next((item for item in place.program.modules.values() if item.source is step.span.source), None)
+    module = holder_of(place.program, step.span.source)
     if module is None:
         return True
     scope = _function_at(module, step.span)

@@ -6,25 +6,31 @@ import ast
 from collections.abc import Iterator
 
 from dtlint.languages.python.names import lookup, qualified
-from dtlint.languages.python.program import Definition, Program, definition, sites
+from dtlint.languages.python.program import Definition, Program, all_modules, definition, sites, unnoted
 from dtlint.languages.python.tree import Module, Site
 
 _MOST = 8
 
 
-def handed_over_calls(program: Program, wanted: Definition) -> list[tuple[Module, Site]]:
+def handed_over_calls(program: Program, wanted: Definition) -> tuple[tuple[Module, Site], ...]:
     """The calls of a function under the name of the parameter or field that it is handed over as."""
-    key = wanted.scope
-    if key not in program.memo.handed_over:
-        program.memo.handed_over[key] = ()
-        found = {id(site): (module, site) for module, site in _found(program, wanted)}
-        program.memo.handed_over[key] = tuple(found.values())[:_MOST]
-    return list(program.memo.handed_over[key])
+    known = program.memo.files.handed_over
+    if wanted.scope not in known:
+        known[wanted.scope] = unnoted(program, lambda: _first(program, wanted))
+    found = known[wanted.scope]
+    said = tuple((module.name, site.node) for module, site in found)
+    program.memo.note("handed over", wanted.module, wanted.scope, said)
+    return found
+
+
+def _first(program: Program, wanted: Definition) -> tuple[tuple[Module, Site], ...]:
+    found = {id(site): (module, site) for module, site in _found(program, wanted)}
+    return tuple(found.values())[:_MOST]
 
 
 def _found(program: Program, wanted: Definition) -> Iterator[tuple[Module, Site]]:
     last = wanted.scope.name.rpartition(".")[2]
-    for module in program.modules.values():
+    for module in all_modules(program).values():
         if last not in module.source.text:
             continue
         for site in sites(module):
@@ -74,7 +80,7 @@ def _is_named(site: Site, name: str) -> bool:
 
 def _calls_of_field(program: Program, field: str) -> Iterator[tuple[Module, Site]]:
     """`spec.parallelize(model, mesh)` of an object that is built with `parallelize=function`."""
-    for module in program.modules.values():
+    for module in all_modules(program).values():
         for site in module.called.get(field, ()):
             function = site.node.func if isinstance(site.node, ast.Call) else None
             if isinstance(function, ast.Attribute) and function.attr == field and not _is_of_module(module, site):

@@ -9,7 +9,7 @@ from dtlint.languages.python.bindings import dotted, receiver
 from dtlint.languages.python.following import bound, returned, set_by_methods, ways
 from dtlint.languages.python.names import attribute_bindings, lookup, qualified
 from dtlint.languages.python.places import Frame, Place, Way
-from dtlint.languages.python.program import Definition, definition
+from dtlint.languages.python.program import Definition, definition, subclasses
 from dtlint.languages.python.tree import Binding, Scope
 from dtlint.record import NamedTuple
 from dtlint.value import Step, Unknown
@@ -183,14 +183,8 @@ def _of_class(place: Place, owners: list[Instance], attribute: str) -> Iterator[
 
 def _is_overridden(place: Place, owner: Definition, attribute: str) -> bool:
     """Whether a class that builds on another one gives an attribute a value of its own in its body."""
-    name = owner.scope.name.rpartition(".")[2]
-    others = (scope for module in place.program.modules.values() for scope in module.definitions.values())
-    giving = (scope for scope in others if attribute in scope.bindings and scope is not owner.scope)
-    return any(_builds_on(scope.node, name) for scope in giving)
-
-
-def _builds_on(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.ClassDef) and any(dotted(base).rpartition(".")[2] == name for base in node.bases)
+    others = subclasses(place.program, owner.scope.name.rpartition(".")[2])
+    return any(attribute in scope.bindings and scope is not owner.scope for scope in others)
 
 
 def declared_ways(place: Place, name: str) -> Iterator[Way]:

@@ -6,12 +6,13 @@ import ast
 from collections.abc import Callable
 
 from dtlint.languages.python.bindings import dotted
-from dtlint.languages.python.following import is_entry, ways
+from dtlint.languages.python.following import command_argument, ways
 from dtlint.languages.python.instances import instances
 from dtlint.languages.python.names import lookup, qualified
 from dtlint.languages.python.places import Place
-from dtlint.languages.python.program import definition
+from dtlint.languages.python.program import declared_argument, definition, given_argument
 from dtlint.languages.python.tree import Argument
+from dtlint.source import Span
 from dtlint.value import Setting, Step, Unknown, Value
 
 Evaluate = Callable[[Place], Setting]
@@ -24,8 +25,8 @@ def command_line_argument(place: Place, node: ast.AST) -> Setting | None:
     """`args.lr`: what the launch passes for the script's argument, else the default that it declares."""
     if not isinstance(node, ast.Attribute):
         return None
-    declared = place.program.arguments.get(node.attr)
-    if declared is None or not _holds_arguments(place, node):
+    declared = declared_argument(place.program, node.attr)
+    if declared is None or not _holds_arguments(place, node, declared):
         return None
     return _told(place, node.attr, declared)
 
@@ -35,26 +36,26 @@ def entry_argument(place: Place, node: ast.AST) -> Setting | None:
     if not isinstance(node, ast.Name):
         return None
     holder, bindings = lookup(place.scope, node.id)
-    if holder is None or not bindings or bindings[0].kind != "parameter" or not is_entry(place, holder, node.id):
+    if holder is None or not bindings or bindings[0].kind != "parameter":
         return None
-    return _told(place, node.id, place.program.arguments[node.id])
+    declared = command_argument(place, holder, node.id)
+    return _told(place, node.id, declared) if declared is not None else None
 
 
 def rest_argument(place: Place, holder: ast.AST, name: str) -> Setting | None:
     """`options["size"]` of a function that takes the command line as `**options`."""
     scope = lookup(place.scope, holder.id)[0] if isinstance(holder, ast.Name) else None
-    if scope is None or not is_entry(place, scope, name):
-        return None
-    return _told(place, name, place.program.arguments[name])
+    declared = command_argument(place, scope, name) if scope is not None else None
+    return _told(place, name, declared) if declared is not None else None
 
 
 def _told(place: Place, name: str, declared: Argument) -> Setting:
     step = Step(place.module.span(place.node), declared.flags[0] if declared.flags else name)
-    given = place.program.given
-    if given is not None and name in given:
-        return _chained(given[name], place, step)
+    given, certain = given_argument(place.program, name)
+    if given is not None:
+        return _chained(given, place, step)
     value = _chained(declared.default, place, step)
-    if (given is None or place.program.open) and isinstance(value, Value):
+    if not certain and isinstance(value, Value):
         return value._replace(
             origin=value.origin._replace(
                 kind="assumed", note="the command may pass another value", how=f"pass {step.label} in the launch"
@@ -69,7 +70,7 @@ def _chained(value: Setting, place: Place, step: Step) -> Setting:
     return value
 
 
-def _holds_arguments(place: Place, node: ast.Attribute) -> bool:
+def _holds_arguments(place: Place, node: ast.Attribute, declared: Argument) -> bool:
     """Whether an attribute is one of the parsed command line: of what a parse call returns, or of what is passed in
     under a usual name and is of no class that the program tells.
     """
@@ -79,12 +80,11 @@ def _holds_arguments(place: Place, node: ast.Attribute) -> bool:
     if built:
         return any(_last_word(end.node).startswith(("parse", "cli", "CLI")) for end in built)
     last = dotted(node.value).rpartition(".")[2]
-    return (last in _ARGUMENT_NAMES or last.endswith("_args")) and not _is_of_other_class(holder, node.attr)
+    return (last in _ARGUMENT_NAMES or last.endswith("_args")) and not _is_of_other_class(holder, declared.place)
 
 
-def _is_of_other_class(holder: Place, attribute: str) -> bool:
+def _is_of_other_class(holder: Place, declared: Span) -> bool:
     """Whether an object's class is known and is not the one that declares the argument."""
-    declared = holder.program.arguments[attribute].place
     owners = instances(holder)
     spans = (owner.definition.module.span(owner.definition.scope.node) for owner in owners)
     return bool(owners) and not any(

@@ -21,11 +21,15 @@ class Budget:
 
     __slots__ = ("closed", "left", "memo", "verdicts")
 
-    def __init__(self, left: int = MAX_STEPS, closed: str = "") -> None:
+    def __init__(self, left: int = MAX_STEPS, closed: str = "", whole: Budget | None = None) -> None:
         self.left = left
         self.closed = closed
-        self.verdicts: dict[tuple[int, ...], bool | None] = {}
-        self.memo: dict[tuple[str, int, str], object] = {}
+        self.verdicts: dict[tuple[int, ...], bool | None] = {} if whole is None else whole.verdicts
+        self.memo: dict[tuple[str, int, str], object] = {} if whole is None else whole.memo
+
+    def part(self, most: int) -> Budget:
+        """At most so many steps, for a part of the question; it knows what the whole has found out."""
+        return Budget(min(most, self.left), self.closed, self)
 
     def anew(self) -> Budget:
         """The same knowledge with all steps to spend, for the next question (another argument of one call)."""
