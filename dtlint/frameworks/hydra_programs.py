@@ -1,4 +1,4 @@
-"""The config that a program's own code names for hydra; apart from its command line, which needs no parser of Python."""
+"""The config that a program's own code names for hydra; apart from its command line, which needs no Python parser."""
 
 from __future__ import annotations
 
