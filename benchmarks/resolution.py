@@ -32,6 +32,7 @@ from dtlint.languages.python.constants import LEFT_OUT, evaluate, live_ways, mer
 from dtlint.languages.python.dicts import Passed, unpacked_dict
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.grown import grown_items
+from dtlint.languages.python.handed_on import FILLED
 from dtlint.languages.python.imported import absolute
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Place
@@ -103,6 +104,9 @@ DECIDING: Mapping[str, str] = {
 """Of each function, after the package that it is imported from, the arguments that decide on the plan."""
 
 _MESHES = ("mesh", "device_mesh")
+_SLICE = "mesh["
+_FILLED = "the front end's "
+"""How a mesh that is told by name, and a setting that a front end fills, are put in words."""
 _WORDS = tuple({name.partition(":")[2].encode() for name in DECIDING})
 _PACKAGES = {"pytorch_lightning": "lightning"}
 _POSITIONS: Mapping[str, tuple[str, ...]] = {
@@ -135,6 +139,11 @@ class Judged(NamedTuple):
     value: str
     reason: str
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is resolved without what a front end fills and without meshes that are told by name."""
+        return not self.reason and _FILLED not in self.value and not self.value.startswith(_SLICE)
+
 
 def main() -> int:
     """Measure the folders given and print the tables."""
@@ -153,6 +162,10 @@ def main() -> int:
     _print_sample(judged, options.sample, options.seed)
     resolved = sum(not item.reason for item in judged)
     print(f"\nresolved {resolved} of {len(judged)} ({resolved / max(1, len(judged)):.1%})")
+    plain = sum(item.is_plain for item in judged)
+    filled = sum(_FILLED in item.value for item in judged)
+    print(f"{plain} ({plain / max(1, len(judged)):.1%}) without {filled} that a front end fills", end=" ")
+    print(f"and {resolved - plain - filled} meshes that are told by name")
     print(f"{files} candidate files, {seconds / max(1, files) * 1000:.1f} ms of processor time each, all in")
     return 0
 
@@ -295,7 +308,7 @@ def _mesh(places: list[Place], reason: str) -> tuple[str, str]:
     if not all(found):
         return "", reason
     words = dict.fromkeys(_words(name) for names in found for name in names or ())
-    return " / ".join(f"mesh[{word}]" for word in words), ""
+    return " / ".join(f"{_SLICE}{word}]" for word in words), ""
 
 
 def told(value: Setting, places: list[Place], depth: int = 0) -> tuple[str, str]:
@@ -326,7 +339,8 @@ def _words(value: Setting) -> str:
     if isinstance(value, Choice):
         return " / ".join(f"{option.guard}: {_words(option.value)}" for option in value.options)
     if isinstance(value, Unknown):
-        return value.means or value.reason
+        filled = value.means and value.reason.endswith(FILLED)
+        return f"{_FILLED}{value.means}" if filled else value.means or value.reason
     return f"{value.value!r}" + (" (assumed)" if value.origin.kind == "assumed" else "")
 
 

@@ -14,7 +14,7 @@ from dtlint.languages.python.dicts import Passed, changed_on_the_way, is_changed
 from dtlint.languages.python.documents import document_value
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.grown import grown_items
-from dtlint.languages.python.handed_on import handed_on, inherited, may_be_inherited
+from dtlint.languages.python.handed_on import FILLED, handed_on, inherited, may_be_inherited
 from dtlint.languages.python.instances import foreign_bases, members
 from dtlint.languages.python.library import call_value, environment_value
 from dtlint.languages.python.names import qualified
@@ -246,7 +246,7 @@ def _reference(place: Place, node: ast.AST) -> Setting:
         return written(place, "__main__" if is_entry(place.program, place.module) else place.module.name)
     setting = handed_on(place.scope, node)
     if setting:
-        return unknown(place, f"{name} is filled by the front end", setting)
+        return unknown(place, f"{name} {FILLED}", setting)
     argument = command_line_argument(place, node) or entry_argument(place, node)
     if argument is not None:
         return argument
@@ -263,7 +263,7 @@ def _reference(place: Place, node: ast.AST) -> Setting:
         field = document_value(place, node, evaluate)
     if field is None and isinstance(node, ast.Attribute):
         setting = inherited(node, foreign_bases(place.inner(node.value)) if may_be_inherited(node.attr) else ())
-        field = unknown(place, f"{name} is filled by the front end", setting) if setting else None
+        field = unknown(place, f"{name} {FILLED}", setting) if setting else None
     return field or unknown(place, f"{name or place.module.text(node, 40)} is not given a value in the files read")
 
 

@@ -9,6 +9,8 @@ from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.names import lookup
 from dtlint.languages.python.tree import Scope
 
+FILLED = "is filled by the front end"
+"""How the reason ends of a value that is unknown for being such a setting."""
 _HOLDER = "state.fsdp_plugin"
 """Where Accelerate keeps what its config, its flags and the Trainer say of FSDP (state.py, AcceleratorState)."""
 _SETTINGS: Mapping[str, str] = {
