@@ -81,21 +81,17 @@ from omegaconf import OmegaConf
 from torch.nn.parallel import DistributedDataParallel
 
 config = OmegaConf.load("conf.yaml")
-
-def wrap(model):
-    if config.distributed:
-        return DistributedDataParallel(model)
-    return model
+if config.distributed:
+    model = DistributedDataParallel(model)
 """
 
 
 def loading(*texts: str) -> list[Program]:
     """Programs of one tree whose library loads `conf.yaml`, a file of another text in each program's folder."""
     library, shared = Source("library.py", LOADING), Shared()
-    script = "from library import wrap\nwrap(model)\n"
     return [
         follow(
-            Source(f"{number}/train.py", script),
+            Source(f"{number}/train.py", "import library\n"),
             {"library": library}.get,
             {"conf.yaml": read_yaml(Source(f"{number}/conf.yaml", text)).root}.get,
             shared,
@@ -123,7 +119,7 @@ def test_a_key_of_a_config_that_a_launch_sets_decides_in_that_launch_only() -> N
 
 def test_a_program_without_its_config_files_is_not_told_what_another_one_reads() -> None:
     library, shared = Source("library.py", LOADING), Shared()
-    script = "from library import wrap\nwrap(model)\n"
+    script = "import library\n"
     config = {"conf.yaml": read_yaml(Source("conf.yaml", "distributed: true\n")).root}
     reading = follow(Source("a.py", script), {"library": library}.get, config.get, shared)
     blind = follow(Source("b.py", script), {"library": library}.get, None, shared)
@@ -162,9 +158,9 @@ def test_a_file_that_is_read_late_in_one_program_and_lacks_in_another_decides_th
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("dtlint.languages.python.imported.MAX_MODULES", 2)
-    library = "from settings import distributed\n" + LIBRARY.replace("model, distributed", "model")
+    library = LOADING.replace('config = OmegaConf.load("conf.yaml")', "import settings as config")
     source, settings, shared = Source("library.py", library), Source("settings.py", "distributed = False\n"), Shared()
-    script = "from library import wrap\nwrap(model)\n"
+    script = "import library\n"
     both = {"library": source, "settings": settings}
     late = follow(Source("a.py", script), both.get, shared=shared)
     without = follow(Source("b.py", script), {"library": source}.get, shared=shared)
