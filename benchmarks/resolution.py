@@ -28,7 +28,8 @@ from dtlint.frameworks.mesh_slices import mesh_names
 from dtlint.languages.python import follow, imported_modules, marker, read_module
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import Call, calls
-from dtlint.languages.python.constants import LEFT_OUT, evaluate, live_ways, merged
+from dtlint.languages.python.choices import LEFT_OUT
+from dtlint.languages.python.constants import evaluate, live_ways, merged
 from dtlint.languages.python.dicts import Passed, unpacked_dict
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.grown import grown_items

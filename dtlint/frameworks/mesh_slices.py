@@ -7,8 +7,10 @@ import ast
 from dtlint.frameworks.torch_names import DEVICE_MESH
 from dtlint.languages.python.called import annotated_word
 from dtlint.languages.python.calls import call_at, called, passed
-from dtlint.languages.python.constants import evaluate, options
-from dtlint.languages.python.following import called_function, ways
+from dtlint.languages.python.choices import options
+from dtlint.languages.python.constants import evaluate
+from dtlint.languages.python.entered import called_function
+from dtlint.languages.python.following import ways
 from dtlint.languages.python.names import lookup
 from dtlint.languages.python.places import Budget, Place
 from dtlint.value import Setting, Unknown, Value

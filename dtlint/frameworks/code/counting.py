@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.constants import evaluate
-from dtlint.languages.python.following import reaching
 from dtlint.languages.python.names import lookup, qualified
 from dtlint.languages.python.places import Budget, Place
+from dtlint.languages.python.reaching import reaching
 from dtlint.languages.python.tree import Binding
 from dtlint.record import NamedTuple
 from dtlint.value import Unknown, Value

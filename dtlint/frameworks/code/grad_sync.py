@@ -28,11 +28,11 @@ from dtlint.frameworks.torch_names import DDP, FSDP1, FSDP2
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import calls
 from dtlint.languages.python.constants import evaluate
-from dtlint.languages.python.following import reaching
 from dtlint.languages.python.names import lookup
 from dtlint.languages.python.places import Budget, Place, place_of
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import stands
+from dtlint.languages.python.reaching import reaching
 from dtlint.languages.python.tree import Guard, Module, Site
 from dtlint.record import NamedTuple
 from dtlint.source import Span

@@ -13,11 +13,11 @@ from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.called import argument_node
 from dtlint.languages.python.calls import Call, calls
 from dtlint.languages.python.editing import dropped, standing, without_factor
-from dtlint.languages.python.following import reaching
 from dtlint.languages.python.names import lookup, qualified
 from dtlint.languages.python.places import Frame, Place, place_of
 from dtlint.languages.python.program import Program, definition
 from dtlint.languages.python.reach import enclosing_function, stands
+from dtlint.languages.python.reaching import reaching
 from dtlint.languages.python.tree import Binding
 from dtlint.record import NamedTuple
 from dtlint.source import Edit, Span

@@ -7,10 +7,10 @@ import re
 from typing import Literal
 
 from dtlint.languages.python.bindings import dotted
-from dtlint.languages.python.following import reaching
 from dtlint.languages.python.names import attribute_bindings, lookup, qualified
 from dtlint.languages.python.places import Place
 from dtlint.languages.python.program import definition
+from dtlint.languages.python.reaching import reaching
 from dtlint.languages.python.tree import Binding, Guard, Scope
 
 Side = Literal["", "first", "others", "some"]

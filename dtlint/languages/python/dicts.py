@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 
 from dtlint.languages.python.bindings import dotted
-from dtlint.languages.python.following import calls_of, ways
+from dtlint.languages.python.entered import calls_of
+from dtlint.languages.python.following import ways
 from dtlint.languages.python.names import lookup
 from dtlint.languages.python.places import Place
 from dtlint.languages.python.tree import Guard

@@ -9,7 +9,8 @@ from posixpath import dirname, join, normpath
 from dtlint.languages.json_tree import Node, member, setting
 from dtlint.languages.python.arithmetic import as_sure_as
 from dtlint.languages.python.bindings import dotted
-from dtlint.languages.python.following import takes_config, ways
+from dtlint.languages.python.entered import takes_config
+from dtlint.languages.python.following import ways
 from dtlint.languages.python.names import lookup, qualified
 from dtlint.languages.python.objects import Evaluate
 from dtlint.languages.python.places import Place

@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from dtlint.languages.python.bindings import dotted
-from dtlint.languages.python.called import annotated_word, argument_node
-from dtlint.languages.python.callers import callers
-from dtlint.languages.python.handed_on import handed_on
-from dtlint.languages.python.handed_over import handed_over_calls
-from dtlint.languages.python.names import attribute_bindings, lookup, qualified
-from dtlint.languages.python.places import Condition, Frame, Place, Way, conditions_at, one_of_several, unknown
-from dtlint.languages.python.program import Definition, binding_module, declared_argument, definition, locate
-from dtlint.languages.python.tree import Argument, Binding, Guard, Scope
+from dtlint.languages.python.called import argument_node
+from dtlint.languages.python.entered import (
+    called_at,
+    called_function,
+    calls_of,
+    command_argument,
+    is_closed,
+    parameter_name,
+    takes_config,
+)
+from dtlint.languages.python.names import lookup, qualified
+from dtlint.languages.python.places import (
+    MAX_DEPTH,
+    Condition,
+    Frame,
+    Place,
+    Way,
+    conditions_at,
+    one_of_several,
+    unknown,
+)
+from dtlint.languages.python.program import Definition, binding_module, locate
+from dtlint.languages.python.reaching import at_the_end, is_global, is_none, reaching
+from dtlint.languages.python.tree import Binding, Guard, Scope
 from dtlint.value import Step, Unknown
 
 MAX_WAYS = 16
 """Most expressions that one name is followed to."""
-_MAX_DEPTH = 24
 _MAX_TURNS = 8
 _COPIES = frozenset({"copy.deepcopy", "copy.copy"})
 
@@ -37,7 +52,7 @@ def _ways(place: Place) -> Iterator[Way]:
     node = place.node
     if isinstance(node, ast.Constant):
         yield Way((), place)
-    elif place.depth > _MAX_DEPTH or not place.budget.spend():
+    elif place.depth > MAX_DEPTH or not place.budget.spend():
         yield Way((), unknown(place, "the way to its value is too long"))
     elif isinstance(node, ast.IfExp):
         yield from _under(place, Guard(node.test, True), place.at(node.body))
@@ -47,7 +62,9 @@ def _ways(place: Place) -> Iterator[Way]:
     elif isinstance(node, ast.Name):
         yield from _name_ways(place, node.id)
     elif isinstance(node, ast.Attribute):
-        yield from _attribute_ways(place, node)
+        from dtlint.languages.python.attributes import attribute_ways
+
+        yield from attribute_ways(place, node)
     elif isinstance(node, ast.Call):
         yield from _call_ways(place, node)
     else:
@@ -66,7 +83,7 @@ def _name_ways(place: Place, name: str) -> Iterator[Way]:
         return
     for binding, guards in reaching(place, holder, bindings):
         conditions = conditions_at(place._replace(scope=holder), guards)
-        for way in _binding_ways(place, holder, name, binding):
+        for way in binding_ways(place, holder, name, binding):
             yield way._replace(conditions=(*conditions, *way.conditions))
 
 
@@ -75,21 +92,17 @@ def _global_ways(place: Place, name: str) -> Iterator[Way]:
     that the module sets in advance does not count.
     """
     setters = {
-        scope: [item for item in scope.bindings.get(name, ()) if not _is_global(item)]
+        scope: [item for item in scope.bindings.get(name, ()) if not is_global(item)]
         for scope in place.module.scopes
-        if scope is place.module.top or any(_is_global(item) for item in scope.bindings.get(name, ()))
+        if scope is place.module.top or any(is_global(item) for item in scope.bindings.get(name, ()))
     }
-    filled = {scope: items for scope, items in setters.items() if items and not _is_none(items)} or setters
+    filled = {scope: items for scope, items in setters.items() if items and not is_none(items)} or setters
     for scope, items in filled.items():
         for binding in items:
             said = (one_of_several(place, f"as {scope.name or 'the module'} sets it"),) if len(filled) > 1 else ()
             conditions = (*said, *conditions_at(place._replace(scope=scope), binding.guards))
-            for way in _binding_ways(place, scope, name, binding):
+            for way in binding_ways(place, scope, name, binding):
                 yield way._replace(conditions=(*conditions, *way.conditions))
-
-
-def _is_global(binding: Binding) -> bool:
-    return isinstance(binding.place, ast.Global | ast.Nonlocal)
 
 
 def _unbound_ways(place: Place) -> Iterator[Way]:
@@ -97,83 +110,19 @@ def _unbound_ways(place: Place) -> Iterator[Way]:
     names = qualified(place.module, place.node, place.scope)
     known = [name for name in names if "." in name and locate(place.program, place.module, name) is not None]
     if known:
-        yield from _imported_ways(place, known[0])
+        yield from imported_ways(place, known[0])
     else:
         yield Way((), place)
 
 
-def reaching(place: Place, holder: Scope, bindings: Iterable[Binding]) -> list[tuple[Binding, tuple[Guard, ...]]]:
-    """The bindings that can reach `place`, each with the conditions that the place itself does not stand under.
-
-    The last unconditional one hides what is before it. One that stands after the place counts if the name is used in
-    another scope, or if a loop comes back from it to the place and nothing in the loop hides it.
-    """
-    candidates = list(bindings)
-    shared = next((item for item in candidates if isinstance(item.place, ast.Global | ast.Nonlocal)), None)
-    if shared is not None:
-        return [(shared, ())]
-    before: list[tuple[Binding, tuple[Guard, ...]]] = []
-    after: list[tuple[Binding, tuple[Guard, ...]]] = []
-    for binding in candidates:
-        if _contradicts(binding.guards, place.guards):
-            continue
-        rest = tuple(guard for guard in binding.guards if guard not in place.guards)
-        if holder is place.scope and not _comes_before(binding, place.node):
-            after.append((binding, rest))
-            continue
-        if not rest:
-            before.clear()
-        before.append((binding, rest))
-    hiding = before[0][0].loops if before and not before[0][1] else ()
-    carried = [item for item in after if _comes_back(item[0], place.node, hiding)]
-    return [*_without_shadowed(before), *carried]
-
-
-def _without_shadowed(reached: list[tuple[Binding, tuple[Guard, ...]]]) -> list[tuple[Binding, tuple[Guard, ...]]]:
-    """Drop a base value when an `if` and its `else` both bind the name after it."""
-    tests = {
-        id(guards[0].test): guards[0].holds for _, guards in reached if len(guards) == 1 and guards[0].test is not None
-    }
-    for _, guards in reached:
-        if len(guards) == 1 and tests.get(id(guards[0].test), guards[0].holds) != guards[0].holds:
-            return [item for item in reached if item[1]]
-    return reached
-
-
-def _comes_before(binding: Binding, use: ast.AST) -> bool:
-    """Whether a binding acts before a use of the name in the same scope: in `x = x + 1` it does not."""
-    if binding.kind == "parameter" or not hasattr(use, "lineno"):
-        return True
-    if binding.kind == "value" and binding.node is not None:
-        return _end_position(binding.node) <= _position(use)
-    return _position(binding.place) < _position(use)
-
-
-def _comes_back(binding: Binding, use: ast.AST, hiding: tuple[ast.AST, ...]) -> bool:
-    """Whether a loop leads from a binding back to a use before it; `hiding` are the loops that bind the name anew."""
-    around = (loop for loop in binding.loops if _position(loop) <= _position(use) <= _end_position(loop))
-    return any(loop not in hiding for loop in around)
-
-
-def _position(node: ast.AST) -> tuple[int, int]:
-    return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
-
-
-def _end_position(node: ast.AST) -> tuple[int, int]:
-    return getattr(node, "end_lineno", 0), getattr(node, "end_col_offset", 0)
-
-
-def _contradicts(binding: tuple[Guard, ...], use: tuple[Guard, ...]) -> bool:
-    return any(a.test is not None and a.test is b.test and a.holds != b.holds for a in binding for b in use)
-
-
-def _binding_ways(place: Place, holder: Scope, name: str, binding: Binding) -> Iterator[Way]:
-    if place.depth > _MAX_DEPTH:
+def binding_ways(place: Place, holder: Scope, name: str, binding: Binding) -> Iterator[Way]:
+    """What a binding of a name in a scope stands for."""
+    if place.depth > MAX_DEPTH:
         yield Way((), unknown(place, "the way to its value is too long"))
     elif binding.kind == "parameter":
         yield from _parameter_ways(place, holder, name, binding)
     elif binding.kind == "import":
-        yield from _imported_ways(place, binding.target)
+        yield from imported_ways(place, binding.target)
     elif binding.kind == "value" and binding.node is not None:
         step = Step(place.module.span(place.node), name)
         inner = place._replace(
@@ -246,10 +195,10 @@ def _parameter_ways(place: Place, holder: Scope, name: str, binding: Binding) ->
     if (command_argument(place, holder, name) or takes_config(holder, binding)) and all(
         argument_node(holder, name, call.node) is None for call in calls
     ):
-        yield Way((), place._replace(scope=holder, node=_named(binding, name)))
+        yield Way((), place._replace(scope=holder, node=parameter_name(binding, name)))
         return
     for call in calls:
-        condition = (one_of_several(call, _called_at(call)),) if len(calls) > 1 else ()
+        condition = (one_of_several(call, called_at(call)),) if len(calls) > 1 else ()
         for way in _argument_ways(place, holder, name, binding, call):
             yield way._replace(conditions=(*condition, *way.conditions))
     if not calls and isinstance(binding.node, ast.expr):
@@ -257,52 +206,6 @@ def _parameter_ways(place: Place, holder: Scope, name: str, binding: Binding) ->
         yield from (way._replace(assumed="a caller may pass another value") for way in _ways(default))
     elif not calls:
         yield Way((), unknown(place, f"{name} is an argument, and no call of the function was read"))
-
-
-def command_argument(place: Place, function: Scope, name: str) -> Argument | None:
-    """The command-line argument that fills a parameter of a function, or an item of its `**options`."""
-    declared = declared_argument(place.program, name)
-    node = function.node
-    if declared is None or not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        return None
-    if declared.place.source is not place.module.source:
-        return None
-    heads = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.kwarg]
-    filled = any(item is not None and place.module.span(item) == declared.place for item in heads)
-    return declared if filled else None
-
-
-def takes_config(function: Scope, binding: Binding) -> bool:
-    """Whether a parameter is the config that Hydra composes for the function that `@hydra.main(...)` marks."""
-    node = function.node
-    if not isinstance(node, ast.FunctionDef) or not node.args.args or binding.place is not node.args.args[0]:
-        return False
-    return any(isinstance(head, ast.Call) and dotted(head.func) == "hydra.main" for head in node.decorator_list)
-
-
-def _named(binding: Binding, name: str) -> ast.Name:
-    return ast.copy_location(ast.Name(name, ast.Load()), binding.place)
-
-
-def _called_at(call: Place) -> str:
-    span = call.module.span(call.node)
-    return f"called at {span.source.path}:{span.line}"
-
-
-def calls_of(place: Place, function: Scope) -> list[Place]:
-    """The calls of a function: that through which it was entered, else all of the program."""
-    frame = next((frame for frame in reversed(place.frames) if frame.scope is function), None)
-    if frame is not None:
-        return [frame.call]
-    if not place.budget.spend():
-        return []
-    wanted = Definition(place.module, function)
-    return [
-        place._replace(
-            module=module, scope=site.scope, node=site.node, guards=site.guards, frames=(), depth=place.depth + 1
-        )
-        for module, site in callers(place.program, wanted) or handed_over_calls(place.program, wanted)
-    ]
 
 
 def _argument_ways(place: Place, holder: Scope, name: str, binding: Binding, call: Place) -> Iterator[Way]:
@@ -331,7 +234,8 @@ def _unpacked_argument_ways(call: Place, node: ast.Call, name: str) -> Iterator[
     yield Way((), unknown(call, f"{name} may stand in the ** argument"))
 
 
-def _imported_ways(place: Place, target: str) -> Iterator[Way]:
+def imported_ways(place: Place, target: str) -> Iterator[Way]:
+    """What a name of another file of the program stands for there."""
     found = binding_module(place.program, place.module, target)
     if found is None or not found[1]:
         yield Way((), place)
@@ -345,118 +249,15 @@ def _imported_ways(place: Place, target: str) -> Iterator[Way]:
     inner = place._replace(
         module=module, scope=module.top, guards=(), frames=(), chain=(*place.chain, step), depth=place.depth + 1
     )
-    for binding, guards in _everywhere(bindings):
-        conditions = conditions_at(inner, guards)
-        for way in _binding_ways(inner._replace(node=binding.place), module.top, name, binding):
+    for binding in at_the_end(bindings):
+        conditions = conditions_at(inner, binding.guards)
+        for way in binding_ways(inner._replace(node=binding.place), module.top, name, binding):
             yield way._replace(conditions=(*conditions, *way.conditions))
-
-
-def _everywhere(bindings: list[Binding]) -> list[tuple[Binding, tuple[Guard, ...]]]:
-    last = max((index for index, binding in enumerate(bindings) if not binding.guards), default=0)
-    return [(binding, binding.guards) for binding in bindings[last:]]
-
-
-def _attribute_ways(place: Place, node: ast.Attribute) -> Iterator[Way]:
-    """`self.x` is what the class's methods bind; `module.x` what that file binds; anything else stands for itself."""
-    if handed_on(place.scope, node):
-        yield Way((), place)
-        return
-    owned = attribute_bindings(place.module, place.scope, dotted(node))
-    if owned:
-        yield from _owned_ways(place, dotted(node), owned)
-        return
-    names = qualified(place.module, node, place.scope)
-    if len(names) == 1 and _is_bound_at_top(place, names[0]):
-        yield from _imported_ways(place, names[0])
-        return
-    assigned = _assigned(place, dotted(node))
-    if all(rest for _, _, rest in assigned):
-        yield from _member_ways(place, node)
-    for holder, binding, rest in assigned:
-        conditions = conditions_at(place._replace(scope=holder), rest)
-        for way in _binding_ways(place, holder, dotted(node), binding):
-            yield way._replace(conditions=(*conditions, *way.conditions))
-
-
-def _is_bound_at_top(place: Place, name: str) -> bool:
-    found = binding_module(place.program, place.module, name)
-    return found is not None and found[1] in found[0].top.bindings
 
 
 def bound(place: Place, binding: Binding) -> tuple[Way, ...]:
     """What a binding of the scope of `place` stands for."""
-    return tuple(_binding_ways(place, place.scope, dotted(binding.place), binding))
-
-
-def _assigned(place: Place, name: str) -> list[tuple[Scope, Binding, tuple[Guard, ...]]]:
-    """What statements assign to an attribute of the same object (`args.n = 8`) before the place."""
-    holder, bindings = lookup(place.scope, name) if name else (None, [])
-    root = lookup(place.scope, name.partition(".")[0])[0]
-    if holder is None or holder not in (place.scope, root):
-        return []
-    return [(holder, binding, rest) for binding, rest in reaching(place, holder, bindings)]
-
-
-def _member_ways(place: Place, node: ast.Attribute) -> Iterator[Way]:
-    """What an object of a class of the program holds; an argument of the command line stands for itself."""
-    from dtlint.languages.python.instances import is_built_here, members
-
-    if place.depth > _MAX_DEPTH or not place.budget.spend():
-        yield Way((), place)
-        return
-    declared = declared_argument(place.program, node.attr)
-    told_by_command = declared is not None and not is_built_here(place.inner(node.value))
-    yield from (() if told_by_command else members(place, node)) or (Way((), place),)
-
-
-def _owned_ways(place: Place, name: str, owned: list[tuple[Scope, Binding]]) -> Iterator[Way]:
-    """What the methods of a class bind an attribute to; what the method of the place itself binds before it hides it.
-    Where only conditions bind it, it has the default of the class's body else.
-    """
-    from dtlint.languages.python.instances import declared_ways
-
-    here = reaching(place, place.scope, [binding for method, binding in owned if method is place.scope])
-    elsewhere = set_by_methods(place, [item for item in owned if item[0] is not place.scope])
-    settled = any(not rest for _, rest in here)
-    if not settled and all(binding.guards for _, binding, _ in elsewhere):
-        yield from declared_ways(place, name)
-    for method, binding, conditions in () if settled else elsewhere:
-        for way in _binding_ways(place, method, name, binding):
-            yield way._replace(conditions=(*conditions, *way.conditions))
-    for binding, rest in here:
-        conditions = conditions_at(place._replace(guards=binding.guards), rest)
-        for way in _binding_ways(place, place.scope, name, binding):
-            yield way._replace(conditions=(*conditions, *way.conditions))
-
-
-def set_by_methods(
-    place: Place, owned: list[tuple[Scope, Binding]]
-) -> list[tuple[Scope, Binding, tuple[Condition, ...]]]:
-    """The bindings of an attribute that stand at the end of the methods that make them, each with its conditions; of
-    several methods any may have run last. A None that a method sets in advance for another one does not count.
-    """
-    methods: dict[Scope, list[Binding]] = {}
-    for method, binding in owned:
-        methods.setdefault(method, []).append(binding)
-    last = {method: list(_at_the_end(bindings)) for method, bindings in methods.items()}
-    if sum(not _is_none(items) for items in last.values()):
-        last = {method: items for method, items in last.items() if not _is_none(items)}
-    found = []
-    for method, items in last.items():
-        setter = (one_of_several(place, f"as {method.name} sets it"),) if len(last) > 1 else ()
-        for item in items:
-            inside = place._replace(scope=method, guards=item.guards)
-            found.append((method, item, (*setter, *conditions_at(inside, item.guards))))
-    return found
-
-
-def _at_the_end(bindings: list[Binding]) -> list[Binding]:
-    """The bindings that no later one without a condition hides."""
-    return bindings[max((index for index, binding in enumerate(bindings) if not binding.guards), default=0) :]
-
-
-def _is_none(bindings: list[Binding]) -> bool:
-    return all(isinstance(item.node, ast.Constant) and item.node.value is None for item in bindings)
+    return tuple(binding_ways(place, place.scope, dotted(binding.place), binding))
 
 
 def _call_ways(place: Place, node: ast.Call) -> Iterator[Way]:
@@ -470,33 +271,12 @@ def _call_ways(place: Place, node: ast.Call) -> Iterator[Way]:
         found is None
         or not isinstance(found.scope.node, ast.FunctionDef)
         or any(frame.scope is found.scope for frame in place.frames)
-        or _is_closed(place, found.scope.node)
+        or is_closed(place, found.scope.node)
     ):
         yield Way((), place)
         return
     found_ways = list(returned(place, found))
     yield from found_ways or (Way((), place),)
-
-
-def called_function(place: Place, node: ast.Call) -> Definition | None:
-    """The function, method or class of the program that a call runs."""
-    names = qualified(place.module, node.func, place.scope)
-    candidates = (definition(place.program, place.module, name) for name in names)
-    return next((item for item in candidates if item is not None), None) or _method(place, node)
-
-
-def _is_closed(place: Place, node: ast.FunctionDef) -> bool:
-    """Whether the question asked is not to be followed into a function."""
-    return bool(place.budget.closed) and annotated_word(node.returns) == place.budget.closed
-
-
-def _method(place: Place, node: ast.Call) -> Definition | None:
-    """The method that a call on an object of a class of the program runs."""
-    from dtlint.languages.python.instances import method
-
-    if not isinstance(node.func, ast.Attribute) or place.depth > _MAX_DEPTH or not place.budget.spend():
-        return None
-    return method(place, node.func)
 
 
 def returned(place: Place, function: Definition) -> Iterator[Way]:

@@ -6,10 +6,11 @@ import ast
 from collections.abc import Iterator
 
 from dtlint.languages.python.bindings import dotted, receiver
-from dtlint.languages.python.following import bound, returned, set_by_methods, ways
+from dtlint.languages.python.following import bound, returned, ways
 from dtlint.languages.python.names import attribute_bindings, lookup, qualified
 from dtlint.languages.python.places import Frame, Place, Way
 from dtlint.languages.python.program import Definition, definition, subclasses
+from dtlint.languages.python.reaching import set_by_methods
 from dtlint.languages.python.tree import Binding, Scope
 from dtlint.record import NamedTuple
 from dtlint.value import Step, Unknown

@@ -6,7 +6,8 @@ import ast
 from collections.abc import Callable
 
 from dtlint.languages.python.bindings import dotted
-from dtlint.languages.python.following import command_argument, ways
+from dtlint.languages.python.entered import command_argument
+from dtlint.languages.python.following import ways
 from dtlint.languages.python.instances import instances
 from dtlint.languages.python.names import lookup, qualified
 from dtlint.languages.python.places import Place

@@ -12,6 +12,9 @@ from dtlint.value import Origin, Step, Unknown
 MAX_STEPS = 2_000
 """Most expressions visited for one question; a hostile file can double the ways at each line."""
 
+MAX_DEPTH = 24
+"""Most expressions that lead one to the other."""
+
 
 class Budget:
     """Steps left for one question, and what it has found out so far: about conditions, and about names (`memo`).
