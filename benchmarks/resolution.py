@@ -24,16 +24,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
+from dtlint.frameworks.mesh_slices import mesh_names
 from dtlint.languages.python import follow, imported_modules, marker, read_module
+from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import Call, calls
-from dtlint.languages.python.constants import LEFT_OUT, evaluate, live_ways, merged
-from dtlint.languages.python.dicts import Passed, is_grown, unpacked_dict
+from dtlint.languages.python.choices import LEFT_OUT
+from dtlint.languages.python.constants import evaluate, live_ways, merged
+from dtlint.languages.python.dicts import Passed, unpacked_dict
 from dtlint.languages.python.following import ways
+from dtlint.languages.python.grown import grown_items
+from dtlint.languages.python.handed_on import FILLED
+from dtlint.languages.python.imported import absolute
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Place
-from dtlint.languages.python.program import Program, absolute, definition
+from dtlint.languages.python.program import Program, definition
 from dtlint.record import NamedTuple
-from dtlint.runs.programs import module_finder
+from dtlint.runs.programs import config_finder, module_finder
 from dtlint.runs.tree import Tree, walk
 from dtlint.source import Unreadable
 from dtlint.value import Choice, Setting, Unknown, Value
@@ -98,6 +104,10 @@ DECIDING: Mapping[str, str] = {
 }
 """Of each function, after the package that it is imported from, the arguments that decide on the plan."""
 
+_MESHES = ("mesh", "device_mesh")
+_SLICE = "mesh["
+_FILLED = "the front end's "
+"""How a mesh that is told by name, and a setting that a front end fills, are put in words."""
 _WORDS = tuple({name.partition(":")[2].encode() for name in DECIDING})
 _PACKAGES = {"pytorch_lightning": "lightning"}
 _POSITIONS: Mapping[str, tuple[str, ...]] = {
@@ -130,6 +140,11 @@ class Judged(NamedTuple):
     value: str
     reason: str
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is resolved without what a front end fills and without meshes that are told by name."""
+        return not self.reason and _FILLED not in self.value and not self.value.startswith(_SLICE)
+
 
 def main() -> int:
     """Measure the folders given and print the tables."""
@@ -148,6 +163,10 @@ def main() -> int:
     _print_sample(judged, options.sample, options.seed)
     resolved = sum(not item.reason for item in judged)
     print(f"\nresolved {resolved} of {len(judged)} ({resolved / max(1, len(judged)):.1%})")
+    plain = sum(item.is_plain for item in judged)
+    filled = sum(_FILLED in item.value for item in judged)
+    print(f"{plain} ({plain / max(1, len(judged)):.1%}) without {filled} that a front end fills", end=" ")
+    print(f"and {resolved - plain - filled} meshes that are told by name")
     print(f"{files} candidate files, {seconds / max(1, files) * 1000:.1f} ms of processor time each, all in")
     return 0
 
@@ -227,7 +246,7 @@ def _program(file: Path, tree: Tree, seen: set[str]) -> Iterator[Program]:
         source = tree.source(file)
     except Unreadable:
         return
-    program = follow(source, module_finder(source, tree))
+    program = follow(source, module_finder(source, tree), config_finder(source, tree))
     seen.update(module.source.path for module in program.modules.values())
     yield program
 
@@ -279,7 +298,18 @@ def _judge(call: Call, function: str, name: str, given: tuple[Passed, ...]) -> J
         return Judged(place, function, name, call.open, "", f"passed by {_kind(call.open)}")
     text = " | ".join(item.place.module.text(item.place.node, 60) for item in given)
     value, reason = told(merged(call.place, given), [item.place for item in given])
+    if reason and name in _MESHES:
+        value, reason = _mesh([item.place for item in given], reason)
     return Judged(place, function, name, text, value, reason)
+
+
+def _mesh(places: list[Place], reason: str) -> tuple[str, str]:
+    """The dimensions of a mesh, where the code tells them by name, in words and ""; else "" and the reason."""
+    found = [mesh_names(place) for place in places]
+    if not all(found):
+        return "", reason
+    words = dict.fromkeys(_words(name) for names in found for name in names or ())
+    return " / ".join(f"{_SLICE}{word}]" for word in words), ""
 
 
 def told(value: Setting, places: list[Place], depth: int = 0) -> tuple[str, str]:
@@ -310,7 +340,8 @@ def _words(value: Setting) -> str:
     if isinstance(value, Choice):
         return " / ".join(f"{option.guard}: {_words(option.value)}" for option in value.options)
     if isinstance(value, Unknown):
-        return value.means or value.reason
+        filled = value.means and value.reason.endswith(FILLED)
+        return f"{_FILLED}{value.means}" if filled else value.means or value.reason
     return f"{value.value!r}" + (" (assumed)" if value.origin.kind == "assumed" else "")
 
 
@@ -363,9 +394,10 @@ def _parts(place: Place, node: ast.AST) -> list[Place] | None:
         return []
     if isinstance(node, ast.Dict):
         return [place.inner(item) for item in node.values]
-    if isinstance(node, ast.List) and is_grown(place):
-        return None
-    if isinstance(node, ast.Tuple | ast.List | ast.Set | ast.BoolOp):
+    if isinstance(node, ast.List | ast.Set) or _is_empty_set(node):
+        items = grown_items(place)
+        return None if items is None else [item.place for item in items]
+    if isinstance(node, ast.Tuple | ast.BoolOp):
         return [place.inner(item) for item in (node.values if isinstance(node, ast.BoolOp) else node.elts)]
     if isinstance(node, ast.Name | ast.Attribute):
         names = qualified(place.module, node, place.scope)
@@ -377,6 +409,10 @@ def _parts(place: Place, node: ast.AST) -> list[Place] | None:
     if isinstance(node, ast.Call) and _builds(place, node):
         return [place.inner(item) for item in (*node.args, *(keyword.value for keyword in node.keywords))]
     return None
+
+
+def _is_empty_set(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and dotted(node.func) == "set" and not node.args
 
 
 def _is_counted(place: Place, node: ast.Call) -> bool:

@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from dtlint.record import NamedTuple
+from dtlint.request import Destination, Reading, near
 
 if TYPE_CHECKING:
     from dtlint.value import Value
@@ -21,39 +21,6 @@ FORMATS = ("text", "concise", "json", "sarif", "github", "gitlab", "rdjson", "ju
 PLAN_FORMATS = ("text", "json")
 DIFFERENCE_FORMATS = ("text", "json", "markdown")
 COMMAND_WORDS = "dtlint.command"
-
-
-STANDARD_INPUT = "-"
-
-
-class Refusal(click.ClickException):
-    """Something in the user's way of calling that cannot be done, with the sentence that says what."""
-
-    exit_code = 2
-
-    def show(self, file: IO[Any] | None = None) -> None:
-        """Print the sentence to standard error."""
-        click.echo(f"dtlint: {self.format_message()}", file=file, err=file is None)
-
-
-class Reading(NamedTuple):
-    """What a command reads: paths, the words after `--`, and what the user states beside the files."""
-
-    paths: tuple[str, ...]
-    command: tuple[str, ...]
-    settings: Mapping[str, Value]
-    arguments: Mapping[str, str]
-    environment: Mapping[str, str]
-    config_file: Path | None
-    cluster: str
-    rule_folders: tuple[Path, ...]
-
-
-class Destination(NamedTuple):
-    """A report format and the file that takes it, None for standard output."""
-
-    format: str
-    file: Path | None
 
 
 class CommandLine(click.Command):
@@ -136,7 +103,7 @@ def _destinations(texts: tuple[str, ...], formats: tuple[str, ...]) -> tuple[Des
     shown = [each.format for each in destinations if each.file is None]
     if len(shown) > 1:
         raise click.BadParameter(f"{' and '.join(shown)} both go to standard output; give one a file: {shown[1]}=FILE")
-    return destinations or (Destination("text", None),)
+    return destinations or (Destination(),)
 
 
 def parse_plan_format(_: click.Context, parameter: click.Parameter, text: str) -> Destination:
@@ -172,19 +139,6 @@ def complete_rules(_: click.Context, parameter: click.Parameter, begun: str) -> 
 def complete_formats(_: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
     """Report formats that begin like that."""
     return [name for name in FORMATS if name.startswith(begun)]
-
-
-def shown_path(file: Path) -> str:
-    """A file as messages call it: relative to the current folder if it lies below it."""
-    return file.relative_to(Path.cwd()).as_posix() if file.is_relative_to(Path.cwd()) else file.as_posix()
-
-
-def near(word: str, known: tuple[str, ...]) -> str:
-    """`; did you mean ...?` for a mistyped word, "" where nothing is near."""
-    from difflib import get_close_matches
-
-    found = get_close_matches(word, known, 1, 0.6)
-    return f"; did you mean '{found[0]}'?" if found else ""
 
 
 def _split(text: str, form: str) -> tuple[str, str]:

@@ -7,13 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import click
-
-from dtlint.cli_options import STANDARD_INPUT, Destination, Reading, Refusal, shown_path
 from dtlint.output import write, write_report
 from dtlint.record import NamedTuple
 from dtlint.report.terminal import printable, terminal_width
 from dtlint.report.waiting import waiting
+from dtlint.request import STANDARD_INPUT, Destination, Reading, Refusal, say, shown_path
 from dtlint.terms import config_of, ground_of, house_rules_of, know_names, rule_named, rules_of, with_baseline
 
 if TYPE_CHECKING:
@@ -87,7 +85,7 @@ def keep_baseline(reading: Reading, choice: Choice, file: Path) -> int:
     ignorable = {rule.name for rule in terms.rules if rule.ignorable}
     known = [finding for finding in _checked(reading, terms).findings if finding.rule in ignorable]
     write(baseline_text(known, file.resolve().parent), file)
-    click.echo(f"{counted(len(known), 'finding')} in {printable(shown_path(file))}", err=True)
+    say(f"{counted(len(known), 'finding')} in {printable(shown_path(file))}")
     return 0
 
 
@@ -214,7 +212,7 @@ def _write_fixes(fixed: Fixed) -> None:
     except Unwritable as error:
         raise Refusal(printable(str(error))) from None
     for finding, remedy in fixed.fixes:
-        click.echo(f"fixed {finding.rule} ({place(finding.span.original())}): {printable(remedy.text)}", err=True)
+        say(f"fixed {finding.rule} ({place(finding.span.original())}): {printable(remedy.text)}")
 
 
 def _runs(reading: Reading, config: Config, texts: Mapping[Path, str] | None = None) -> RunSet:
@@ -246,9 +244,9 @@ def _standard_input() -> str:
 
 def _say_remarks(report: Report) -> None:
     for remark in report.remarks:
-        click.echo(f"dtlint: {printable(remark)}", err=True)
+        say(f"dtlint: {printable(remark)}")
     if not (report.runs or report.findings):
-        click.echo("dtlint: nothing to check: none of the files starts a training run or configures one", err=True)
+        say("dtlint: nothing to check: none of the files starts a training run or configures one")
 
 
 def _wasted(finding: Finding) -> float:

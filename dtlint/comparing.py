@@ -8,10 +8,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from dtlint.cli_options import Destination, Reading, Refusal
 from dtlint.output import write
 from dtlint.record import NamedTuple
 from dtlint.report.terminal import printable, terminal_width
+from dtlint.request import Destination, Reading, Refusal
 from dtlint.terms import config_of, ground_of, know_names, rules_of
 
 if TYPE_CHECKING:

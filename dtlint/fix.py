@@ -51,7 +51,7 @@ class Unwritable(Exception):  # noqa: N818 - a fact about a file, not a programm
 def fix(check: Check, unsafe: bool) -> Fixed:
     """Take remedies until none is left to take; `unsafe` ones change the training too. Nothing is written."""
     fixed = Fixed((), {}, check({}))
-    tried: set[tuple[str, str, str]] = set()
+    tried: set[tuple[str, str, str, int]] = set()
     while len(tried) < MOST_TRIES:
         candidate = next((each for each in candidates(fixed.report.findings, unsafe) if _key(each) not in tried), None)
         if candidate is None:
@@ -110,7 +110,7 @@ def is_sound(before: Report, after: Report, taken: Fix) -> bool:
         return False
     pairs = zip(before.runs, after.runs, strict=True)
     alone = all(not differing(one.plan, other.plan, taken.remedy.set) for one, other in pairs)
-    return alone and not _raised(before.findings, after.findings) and _helps(after, taken.finding)
+    return alone and not _raised(before.findings, after.findings) and _helps(before, after, taken)
 
 
 def trains_alike(before: Report, after: Report) -> bool:
@@ -167,14 +167,26 @@ def _serious(findings: Iterable[Finding]) -> Counter[str]:
     return Counter(finding.rule for finding in findings if finding.severity != "note")
 
 
-def _helps(after: Report, finding: Finding) -> bool:
-    """Whether an error is gone; a warning may be left, smaller than it was."""
-    same = [each for each in after.findings if each.rule == finding.rule and set(each.runs) & set(finding.runs)]
-    return finding.severity != "error" or not any(each.severity == "error" for each in same)
+def _helps(before: Report, after: Report, taken: Fix) -> bool:
+    """Whether an error is gone; a warning may be left, smaller than it was. Of what is wrong at several places of the
+    code, one is gone.
+    """
+    left = _alike(after, taken.finding)
+    if not taken.remedy.set:
+        return len(left) < len(_alike(before, taken.finding))
+    return taken.finding.severity != "error" or not any(each.severity == "error" for each in left)
 
 
-def _key(candidate: Fix) -> tuple[str, str, str]:
-    return candidate.finding.rule, candidate.finding.span.original().path, candidate.remedy.text
+def _alike(report: Report, finding: Finding) -> list[Finding]:
+    """The findings of the same rule in the same runs."""
+    return [each for each in report.findings if each.rule == finding.rule and set(each.runs) & set(finding.runs)]
+
+
+def _key(candidate: Fix) -> tuple[str, str, str, int]:
+    """What is tried once: a change of settings for a file, a change of code for the place that it is found at."""
+    span = candidate.finding.span.original()
+    place = 0 if candidate.remedy.set else span.line
+    return candidate.finding.rule, span.path, candidate.remedy.text, place
 
 
 def _edited(edits: Sequence[Edit]) -> str | None:

@@ -8,10 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
-from dtlint.cli_options import Destination, Refusal
-from dtlint.report.terminal import colour_wanted, printable, terminal_width
+from dtlint.report.terminal import colour_wanted, printable, terminal_width, unstyled
+from dtlint.request import Destination, Ended, Refusal
 
 if TYPE_CHECKING:
     from dtlint.rulebook.check import Report
@@ -36,7 +34,7 @@ def write(text: str, file: Path | None) -> None:
         _print(text)
         return
     try:
-        file.write_text(click.unstyle(text), encoding="utf-8")
+        file.write_text(unstyled(text), encoding="utf-8")
     except OSError as error:
         raise Refusal(f"cannot write {printable(str(file))}: {error.strerror}") from None
 
@@ -67,8 +65,9 @@ def _add_step_summary(report: Report) -> None:
 
 def _print(text: str) -> None:
     try:
-        click.echo(text, nl=False, color=colour_wanted(sys.stdout))
+        sys.stdout.write(text if colour_wanted(sys.stdout) else unstyled(text))
+        sys.stdout.flush()
     except BrokenPipeError:
         # Whoever read the output is gone; without this, Python would say so when it flushes at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise click.exceptions.Exit(BROKEN_PIPE) from None
+        raise Ended(BROKEN_PIPE) from None

@@ -43,6 +43,7 @@ else:
             fields = tuple(body.get("__annotations__", ()))
             defaults = {field: body[field] for field in fields if field in body}
             own = {"__slots__": (), "_fields": fields, "__match_args__": fields, "_field_defaults": defaults}
+            own["_places"] = {field: index for index, field in enumerate(fields)}
             if bases:
                 own["__new__"] = _constructor(fields, tuple(defaults.values()))
             fields_by_name = {field: _field(index) for index, field in enumerate(fields)}
@@ -59,10 +60,13 @@ else:
             return made
 
         def _replace(self, /, **changes):
-            made = self._make(map(changes.pop, self._fields, self))
-            if changes:
-                raise ValueError(f"{type(self).__name__} has no fields {', '.join(changes)}")
-            return made
+            values, places = list(self), self._places
+            try:
+                for field, value in changes.items():
+                    values[places[field]] = value
+            except KeyError as missing:
+                raise ValueError(f"{type(self).__name__} has no field {missing.args[0]}") from None
+            return tuple.__new__(type(self), values)
 
         __replace__ = _replace
 

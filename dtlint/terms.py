@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dtlint.cli_options import STANDARD_INPUT, Reading, Refusal, near, shown_path
 from dtlint.report.terminal import printable
+from dtlint.request import STANDARD_INPUT, Reading, Refusal, near, shown_path
 
 if TYPE_CHECKING:
     from dtlint.config import Config

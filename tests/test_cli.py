@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from dtlint import __version__
-from dtlint.cli import run
+from dtlint.cli import is_plain_check, run
+from dtlint.cli_commands import run_command
 from dtlint.commands import exit_status
 from dtlint.interval import Interval
 from dtlint.report import waiting
@@ -412,6 +413,23 @@ def test_colours_by_the_environment(
     monkeypatch.setenv(name, "1")
     run(["check", "launch.sh"])
     assert ("\x1b[" in capsys.readouterr().out) is (name == "FORCE_COLOR")
+
+
+@pytest.mark.parametrize("paths", [[], ["launch.sh"], ["a", "b.json"]])
+def test_a_check_without_options_asks_for_what_the_command_line_would(
+    paths: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr("dtlint.commands.check_files", lambda *request: asked.append(request) or 0)
+    assert run(["check", *paths]) == 0
+    assert run_command(["check", *paths]) == 0
+    assert len(asked) == 2
+    assert asked[0] == asked[1]
+
+
+@pytest.mark.parametrize("words", [[], ["plan"], ["check", "-"], ["check", "--"], ["check", "a", "-h"], ["--version"]])
+def test_other_command_lines_are_read_as_such(words: list[str]) -> None:
+    assert not is_plain_check(words)
 
 
 def test_whoever_reads_the_output_may_leave(folder: Path) -> None:

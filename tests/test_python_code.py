@@ -64,6 +64,8 @@ for i, x in {loop}:
         ("lora_rank == 0", ""),
         ("step == 0", ""),
         ("rank == 0 or args.save_all", ""),
+        ("accelerator.distributed_type == DistributedType.DEEPSPEED or accelerator.is_main_process", ""),
+        ("accelerator.distributed_type == DistributedType.NO or accelerator.is_main_process", "first"),
     ],
 )
 def test_which_ranks_a_condition_lets_pass(condition: str, side: str) -> None:
@@ -108,6 +110,8 @@ def test_a_collective_that_some_ranks_miss(body: str) -> None:
         "if dist.get_rank() == 0:\n    raise ValueError\ndist.barrier()",
         "rank = 8\nif rank == 0:\n    pass\nelse:\n    merge(rank)",
         "def work():\n    dist.barrier()\nif dist.get_rank() == 0:\n    serve()\n    work()\nelse:\n    work()",
+        "def sync(x, rank_id=None):\n    if rank_id:\n        dist.broadcast(x, src=rank_id)\nsync(w, w.rank_id)",
+        "def sync(x, rank_id=None):\n    if rank_id:\n        dist.broadcast(x, rank_id)\nsync(w, w.rank_id)",
     ],
 )
 def test_a_collective_that_all_ranks_reach(body: str) -> None:
@@ -177,6 +181,40 @@ def test_a_loss_that_is_averaged_twice(loss: str, wrong: bool) -> None:
         ("s = DistributedSampler(test_data)\nfor epoch in range(3):\n    model(s).backward()", True),
         ("s = DistributedSampler(data)\nfor batch in data:\n    model(s).backward()", True),
         ("s = DistributedSampler(data)\na = accelerate.Accelerator()\nfor epoch in range(3):\n    a.backward(s)", True),
+        (
+            "for epoch in range(3):\n    data = read(epoch)\n    s = DistributedSampler(data)\n    model(s).backward()",
+            True,
+        ),
+        ("for epoch in range(3):\n    s = DistributedSampler(data)\n    model(s).backward()", False),
+        (
+            "for file in files:\n    data = read(file)\n    s = DistributedSampler(data)\n"
+            "for epoch in range(3):\n    model(s).backward()",
+            False,
+        ),
+        ("if not only_eval:\n    s = DistributedSampler(data)\nfor epoch in range(3):\n    model(s).backward()", False),
+        ("if only_eval:\n    s = DistributedSampler(data)\nfor epoch in range(3):\n    model(s).backward()", True),
+        ("s = DistributedSampler(data)\nwhile True:\n    for x in loader:\n        model(x).backward()", False),
+        ("s = DistributedSampler(data)\nwhile True:\n    for x in loader:\n        test(x)\nmodel(s).backward()", True),
+        (
+            "s = DistributedSampler(data)\ndef endless(loader):\n    while True:\n        yield from loader\n"
+            "for x in endless(load(s)):\n    model(x).backward()",
+            False,
+        ),
+        (
+            "s = DistributedSampler(data)\nfor i in steps:\n    try:\n        x = next(it)\n"
+            "    except StopIteration:\n        it = iter(loader)\n    model(x).backward()",
+            False,
+        ),
+        (
+            "options = types.SimpleNamespace(distributed=False)\nif options.distributed:\n"
+            "    s = DistributedSampler(data)\nfor epoch in range(3):\n    model(s).backward()",
+            False,
+        ),
+        (
+            "options = types.SimpleNamespace(shuffled=False)\nif options.shuffled:\n"
+            "    s = DistributedSampler(data)\nfor epoch in range(3):\n    model(s).backward()",
+            True,
+        ),
     ],
 )
 def test_a_sampler_that_is_not_told_the_epoch(text: str, told: bool) -> None:
@@ -207,7 +245,46 @@ def test_other_mistakes_are_found(text: str, name: str) -> None:
         "for x in b:\n    model(x).backward()\n    if dist.get_rank() != 0:\n        continue\n    print(x)\n",
         "net = Net()\no = torch.optim.SGD(net.parameters())\nnet = FSDP(net, use_orig_params=True)\n",
         "def f(net):\n    torch.nn.utils.clip_grad_norm_(net.parameters(), 1)\n",
+        "accum = 1\nfor i in tqdm(range(9)):\n    y = model(i)\n    if i % accum == 0 or i == 9:\n        y.backward()\n"
+        "    else:\n        with model.no_sync():\n            y.backward()\n",
     ],
 )
 def test_what_is_right_is_left_alone(text: str) -> None:
     assert found(text) == {}
+
+
+PLAIN = """
+import argparse, torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.utils.data import DataLoader
+model = DDP(Net().cuda())
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+"""
+
+
+def in_plain(text: str) -> set[str]:
+    """The collections of a program without any other framework than torch."""
+    return set(code.collections(link({"train.py": read_module(Source("train.py", PLAIN + text))})))
+
+
+@pytest.mark.parametrize(("default", "exchanged"), [(8, True), (1, False), (None, False)])
+def test_an_accumulation_that_a_command_may_set_has_its_default(default: int | None, exchanged: bool) -> None:
+    text = (
+        f"p = argparse.ArgumentParser()\np.add_argument('--every', type=int, default={default})\na = p.parse_args()\n"
+        "for i, x in enumerate(b):\n    model(x).backward()\n    if i % a.every == 0:\n        opt.step()\n"
+    )
+    assert ("code.unskipped_exchanges" in in_plain(text)) is exchanged
+
+
+def test_a_step_for_what_is_left_over_is_no_second_step() -> None:
+    text = "for i, x in enumerate(b):\n    model(x).backward()\n    if i % 8 == 0:\n        opt.step()\nopt.step()\n"
+    assert "code.unskipped_exchanges" in in_plain(text)
+
+
+@pytest.mark.parametrize(("seed", "parts"), [("", True), ("torch.manual_seed(1)\n", False)])
+def test_a_loss_that_is_the_same_for_all_ranks_parts_none(seed: str, parts: bool) -> None:
+    text = (
+        f"{seed}loader = DataLoader(data, 8, shuffle=True)\nfor x in loader:\n    y = model(x)\n"
+        "    if y.isnan():\n        continue\n    y.backward()\n"
+    )
+    assert ("code.divergences" in in_plain(text)) is parts

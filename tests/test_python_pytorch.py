@@ -110,6 +110,24 @@ def test_replicate_and_shard_are_one_axis() -> None:
     assert claims(pytorch.read(program(text))) == {"sharding.group": 8, "parallel.data": 32}
 
 
+@pytest.mark.parametrize(
+    ("statements", "sizes"),
+    [
+        ("sizes.append(4)\nnames.append('tp')", {"parallel.pipeline": 2, "parallel.tensor": 4}),
+        ("if deep:\n    sizes.append(4)\n    names.append('tp')", {}),
+        ("for size in more:\n    sizes.append(size)\n    names.append('tp')", {}),
+    ],
+    ids=["as written", "under a condition", "in a loop"],
+)
+def test_a_mesh_has_the_dimensions_that_statements_add_to_its_list(statements: str, sizes: dict[str, int]) -> None:
+    text = (
+        f"sizes = [2]\nnames = ['pp']\n{statements}\n"
+        "mesh = init_device_mesh('cuda', tuple(sizes), mesh_dim_names=tuple(names))"
+    )
+    found = claims(pytorch.read(program(text)))
+    assert {name: value for name, value in found.items() if name != "parallel.order"} == sizes
+
+
 def test_the_order_is_known_where_a_size_is_not() -> None:
     text = 'tp = 4\nmesh = init_device_mesh("cuda", (world_size // tp, tp), mesh_dim_names=("tp", "dp"))'
     assert claims(pytorch.read(program(text))) == {

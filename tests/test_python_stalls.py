@@ -24,6 +24,12 @@ IN_STEPS: dict[str, list[object]] = {
     STEP + "    torch.cuda.synchronize()\n": ["torch.cuda.synchronize()"],
     STEP + "    dist.barrier()\n    dist.barrier()\n": ["dist.barrier()"],
     STEP + "    now = time.time()\n    torch.cuda.empty_cache()\n": ["torch.cuda.empty_cache()"],
+    "def wait():\n    if dist.is_initialized():\n        dist.barrier()\n" + STEP + "    wait()\n": ["wait()"],
+    (
+        "class Scaler:\n    def __call__(self, loss):\n        loss.backward()\n"
+        "def train(scale):\n    for batch in batches:\n        scale(model(batch))\n        torch.cuda.synchronize()\n"
+        "train(Scaler())\n"
+    ): ["torch.cuda.synchronize()"],
 }
 ELSEWHERE = {
     "once": STEP + "torch.cuda.empty_cache()\n",
@@ -34,6 +40,20 @@ ELSEWHERE = {
     "now and then": STEP + "    if i % 100 == 0:\n        torch.cuda.empty_cache()\n",
     "under a condition": STEP + "    if keep:\n        dist.barrier()\n",
     "to measure": STEP + "    torch.cuda.synchronize()\n    print(time.perf_counter())\n",
+    "in a profile": (
+        "with torch.profiler.profile() as profiler:\n"
+        "    for batch in batches:\n        model(batch).mean().backward()\n        dist.barrier()\n"
+    ),
+    "in a helper of the first epoch": (
+        "def wait():\n    if epoch == 0:\n        dist.barrier()\n" + STEP + "    wait()\n"
+    ),
+    "in a helper that tells the time": (
+        "def now():\n    torch.cuda.synchronize()\n    return time.time()\n" + STEP + "    print(now())\n"
+    ),
+    "in a loop of epochs": (
+        "class Scaler:\n    def __call__(self, loss):\n        loss.backward()\nscale = Scaler()\n"
+        "for epoch in range(9):\n    for batch in batches:\n        scale(model(batch))\n    torch.cuda.empty_cache()\n"
+    ),
     "in an evaluation": "for batch in batches:\n    model(batch)\n    torch.cuda.empty_cache()\n" + STEP,
 }
 

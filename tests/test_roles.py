@@ -29,6 +29,7 @@ class TestWhatIsNotJudged:
             "deepspeed --num_gpus 8 zero_inference_without_trainer.py --deepspeed_config ds.json",
             "deepspeed --num_gpus 8 convert_checkpoint.py --deepspeed_config ds.json",
             "deepspeed --num_gpus 8 tests/test_engine.py --deepspeed_config ds.json",
+            "deepspeed --num_gpus 8 gloo_validation.py --deepspeed_config ds.json",
             f"deepspeed --num_gpus 8 main.py --do_predict {TRAINER}",
             f"deepspeed --num_gpus 8 main.py --do_eval --do_predict {TRAINER}",
             f"deepspeed --num_gpus 8 main.py --do_train False --do_predict True {TRAINER}",

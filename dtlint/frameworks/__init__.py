@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from dtlint.languages.traced import Word
 from dtlint.record import NamedTuple
-from dtlint.source import Span
+from dtlint.source import Edit, Span
 from dtlint.value import Setting
 
 AUTO = "auto"
@@ -40,12 +40,13 @@ class Member(NamedTuple):
     """One entry of a collection that rules look at one by one (`code.collectives`, `config.unknown`).
 
     `fields` are what expressions can read (`call.operation`), `place` is where a finding about it points, `related`
-    other places with labels.
+    other places with labels. `edits` are changes of the code that a rule may propose, by name.
     """
 
     place: Span
     fields: Mapping[str, Setting]
     related: tuple[tuple[Span, str], ...] = ()
+    edits: Mapping[str, tuple[Edit, ...]] = {}
 
 
 class Reading(NamedTuple):

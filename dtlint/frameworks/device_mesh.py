@@ -10,6 +10,7 @@ from dtlint.frameworks.torch_names import DEVICE_MESH
 from dtlint.languages.python.calls import Call, call_at, called, calls, passed
 from dtlint.languages.python.constants import evaluate
 from dtlint.languages.python.following import ways
+from dtlint.languages.python.grown import grown_items
 from dtlint.languages.python.places import Place
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import stands
@@ -151,7 +152,9 @@ def _dimensions(call: Call) -> tuple[Dimension, ...]:
 
 
 def _elements(call: Call, name: str, position: int) -> list[Place]:
-    """The elements of a tuple or list argument that stands in one place; none if it is built on the way."""
+    """The elements of a tuple or list argument that stands in one place, with what statements add to a list; none if
+    a condition decides whether one is added, or what is done to the list is not written out.
+    """
     found = passed(call, name, position)
     if len(found) != 1:
         return []
@@ -162,5 +165,7 @@ def _elements(call: Call, name: str, position: int) -> list[Place]:
     if len(ends) != 1 or isinstance(ends[0], Unknown) or not isinstance(ends[0].node, ast.Tuple | ast.List):
         return []
     end = ends[0]
-    elements = end.node.elts if isinstance(end.node, ast.Tuple | ast.List) else []
-    return [end._replace(node=element, depth=end.depth + 1) for element in elements]
+    if isinstance(end.node, ast.Tuple):
+        return [end.inner(element) for element in end.node.elts]
+    grown = grown_items(end) or ()
+    return [item.place for item in grown] if not any(item.guards for item in grown) else []

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from dtlint.frameworks import Claim
 from dtlint.frameworks.torch_names import PRECISIONS, converted
 from dtlint.languages.python.calls import Call, argument, call_at, called, passed
-from dtlint.languages.python.constants import combined, joined, live_ways, options
+from dtlint.languages.python.choices import combined, joined, options
+from dtlint.languages.python.constants import live_ways
 from dtlint.languages.python.places import Place, guard_text, unknown
 from dtlint.record import NamedTuple
 from dtlint.value import Option, Origin, Setting, Unknown, Value

@@ -6,12 +6,13 @@ import ast
 from collections.abc import Iterator
 
 from dtlint.frameworks.torch_names import WRAP_BY_HAND
+from dtlint.languages.python.callers import callers
 from dtlint.languages.python.calls import Call, calls, passed
 from dtlint.languages.python.constants import live_ways
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Place
-from dtlint.languages.python.program import Definition, Program, callers
+from dtlint.languages.python.program import Definition, Program
 from dtlint.languages.python.reach import enclosing_function
 from dtlint.value import Choice, Option, Origin, Setting, Unknown, Value
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
@@ -20,8 +19,6 @@ _OPTIONS = {
     "--config-path": "path", "-cp": "path", "--config-dir": "path", "-cd": "path", "--config_path": "path",
     "--config-name": "name", "-cn": "name", "--config_name": "name",
 }  # fmt: skip
-_DECORATORS = ("hydra_runner", "main")
-"""NeMo's and hydra's own; other decorators of these names give no name of a config."""
 
 
 def overrides(words: Sequence[Word]) -> dict[str, tuple[str, Node | None]]:
@@ -77,40 +74,6 @@ def script_path(program: Word) -> Word:
     if text is None or "/" in text or text.endswith(".py"):
         return program
     return literal_word(text.replace(".", "/") + ".py", program.place)
-
-
-def declared_in(text: str) -> Declared:
-    """The config that the decorator of a program with this text names."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return NOTHING
-    for call in _decorators(tree):
-        given = dict(zip(("config_path", "config_name"), call.args, strict=False))
-        given |= {word.arg: word.value for word in call.keywords if word.arg is not None}
-        name, folder = _text(given.get("config_name")), given.get("config_path")
-        plain = "." if folder is None or _is_none(folder) else _text(folder)
-        return Declared(plain, name or "")
-    return NOTHING
-
-
-def _text(node: ast.expr | None) -> str | None:
-    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
-
-
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
-
-
-def _decorators(tree: ast.Module) -> Iterator[ast.Call]:
-    for node in tree.body:
-        for each in node.decorator_list if isinstance(node, ast.FunctionDef) else ():
-            if isinstance(each, ast.Call) and _name(each.func) in _DECORATORS:
-                yield each
-
-
-def _name(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def option(words: Sequence[Word], flag: str) -> Word | None:

@@ -11,10 +11,10 @@ from dtlint.frameworks.rank_count import counts_steps, names_ranks
 from dtlint.frameworks.step_area import Area, values_of
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.constants import evaluate
-from dtlint.languages.python.following import reaching
 from dtlint.languages.python.names import attribute_bindings, lookup, qualified
 from dtlint.languages.python.places import Place
 from dtlint.languages.python.program import Definition, definition
+from dtlint.languages.python.reaching import reaching
 from dtlint.languages.python.tree import HERE, Binding, Scope
 from dtlint.record import NamedTuple
 from dtlint.source import Span

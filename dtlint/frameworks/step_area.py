@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.callers import callers
 from dtlint.languages.python.names import attribute_bindings, lookup, qualified
 from dtlint.languages.python.places import Place, place_of
-from dtlint.languages.python.program import Definition, Program, callers, definition, sites
+from dtlint.languages.python.program import Definition, Program, definition, sites
 from dtlint.languages.python.tree import Scope, Site
 from dtlint.record import NamedTuple
 

@@ -9,9 +9,10 @@ from typing import Literal
 from dtlint.frameworks.step_area import handed_over
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.called import argument_node
+from dtlint.languages.python.callers import callers
 from dtlint.languages.python.names import attribute_bindings, lookup, qualified
 from dtlint.languages.python.places import Place
-from dtlint.languages.python.program import Definition, callers
+from dtlint.languages.python.program import Definition
 from dtlint.languages.python.tree import Binding, Scope
 from dtlint.record import NamedTuple
 

@@ -6,17 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from click import style
-
 from dtlint.report.frame import Paint
-from dtlint.report.terminal import paragraphs, printable, width, wrap
+from dtlint.report.terminal import paragraphs, printable, styled, width, wrap
 from dtlint.report.words import listed
 
 if TYPE_CHECKING:
     from dtlint.rulebook.rule import Cure, Example, Rule
 
-BOLD: Paint = partial(style, bold=True)
-DIM: Paint = partial(style, dim=True)
+BOLD: Paint = partial(styled, bold=True)
+DIM: Paint = partial(styled, dim=True)
 INDENT = "  "
 
 

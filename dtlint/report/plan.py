@@ -6,11 +6,9 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from click import style
-
 from dtlint.report.frame import Paint
 from dtlint.report.plan_cost import cost_sections
-from dtlint.report.terminal import NO_BREAK, printable, width, wrap
+from dtlint.report.terminal import NO_BREAK, printable, styled, width, wrap
 from dtlint.report.words import (
     bounds_shown,
     fact_shown,
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
 MANY = 4
 """Settings of one origin from which on they share a paragraph rather than have a line each."""
 
-BOLD: Paint = partial(style, bold=True)
+BOLD: Paint = partial(styled, bold=True)
 INDENT = "  "
 
 SPLITS = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -19,6 +20,9 @@ WITHOUT_TERMINAL = 80
 
 TAB_STOP = 4
 """Columns from one tab stop to the next in shown code."""
+
+_COLOURS = {"red": "31", "yellow": "33", "blue": "34", "cyan": "36"}
+_CODES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
 """A blank at which `wrap` does not break a line."""
@@ -37,6 +41,18 @@ def _columns_there() -> int:
         return os.get_terminal_size(sys.__stdout__.fileno()).columns if sys.__stdout__ else WITHOUT_TERMINAL
     except (OSError, ValueError):
         return WITHOUT_TERMINAL
+
+
+def styled(text: str, fg: str = "", bold: bool = False, dim: bool = False) -> str:
+    """`text` with the codes by which a terminal shows it in a colour, bold or dim."""
+    codes = [_COLOURS[fg]] if fg else []
+    codes += [code for code, wanted in (("1", bold), ("2", dim)) if wanted]
+    return "".join(f"\x1b[{code}m" for code in codes) + text + "\x1b[0m"
+
+
+def unstyled(text: str) -> str:
+    """`text` without the codes of colours and styles."""
+    return _CODES.sub("", text) if "\x1b" in text else text
 
 
 def colour_wanted(stream: TextIO) -> bool:

@@ -6,10 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from click import style
-
 from dtlint.report.frame import Mark, Paint, code_frame, place
-from dtlint.report.terminal import printable, wrap
+from dtlint.report.terminal import printable, styled, wrap
 from dtlint.report.words import (
     caveats,
     cost_line,
@@ -38,17 +36,17 @@ MOST_REMEDIES = 4
 MOST_ASSUMED = 4
 
 PAINTS: Mapping[str, Paint] = {
-    "error": partial(style, fg="red", bold=True),
-    "warning": partial(style, fg="yellow", bold=True),
-    "note": partial(style, fg="cyan", bold=True),
+    "error": partial(styled, fg="red", bold=True),
+    "warning": partial(styled, fg="yellow", bold=True),
+    "note": partial(styled, fg="cyan", bold=True),
 }
-DIM: Paint = partial(style, dim=True)
-RELATED: Paint = partial(style, fg="blue")
-BOLD: Paint = partial(style, bold=True)
+DIM: Paint = partial(styled, dim=True)
+RELATED: Paint = partial(styled, fg="blue")
+BOLD: Paint = partial(styled, bold=True)
 
 
 def report_text(report: Report, columns: int) -> str:
-    """The whole report, its lines at most `columns` wide where words allow; with colours, for click.echo to strip.
+    """The whole report, its lines at most `columns` wide where words allow; with colours, for the output to strip.
 
     Empty where there was nothing to check.
     """

@@ -6,13 +6,11 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from click import style
-
 from dtlint.facts import FACTS
 from dtlint.frameworks import Member
 from dtlint.interval import Interval
 from dtlint.report.frame import Paint, place
-from dtlint.report.terminal import printable, wrap
+from dtlint.report.terminal import printable, styled, wrap
 from dtlint.report.words import fact_shown, origin_shown, plan_line, run_place, unknown_shown, value_shown
 from dtlint.rulebook.expressions import compile_condition
 from dtlint.rulebook.parts import parts
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
     from dtlint.rulebook.scope import Scope
     from dtlint.runs.model import Run, RunSet
 
-BOLD: Paint = partial(style, bold=True)
+BOLD: Paint = partial(styled, bold=True)
 INDENT = "  "
 
 

@@ -14,6 +14,7 @@ from dtlint.rulebook.finding import Remedy, Saving
 from dtlint.rulebook.ready import ReadyRule
 from dtlint.rulebook.rule import SEVERITIES, Rule, Verdict
 from dtlint.rulebook.scope import Scope
+from dtlint.source import Edit
 from dtlint.value import Unknown
 
 LEAST_SAVING = 0.005
@@ -57,7 +58,7 @@ def remedies_of(
     offered = [(each, raised(each.proposal.plan, watch)) for _, each in helpful[:MOST_REMEDIES]]
     harmless = [(each, new) for each, new in offered if not has_error(new)] or offered
     harmless.sort(key=lambda pair: pair[0].proposal.plan is None)
-    remedies = tuple(_remedy(each, scope.plan, new, _left(each, ready, scope)) for each, new in harmless)
+    remedies = tuple(_remedy(each, scope, new, _left(each, ready, scope)) for each, new in harmless)
     return tuple(map(_without_share, remedies)) if fails else remedies
 
 
@@ -127,7 +128,7 @@ def _frees_memory(priced: Priced) -> bool:
     return before is not None and after is not None and after.middle < 0.99 * before.middle
 
 
-def _remedy(priced: Priced, plan: Plan, new: Mapping[str, Verdict], left: int) -> Remedy:
+def _remedy(priced: Priced, scope: Scope, new: Mapping[str, Verdict], left: int) -> Remedy:
     proposal = priced.proposal
     return Remedy(
         proposal.set,
@@ -135,13 +136,22 @@ def _remedy(priced: Priced, plan: Plan, new: Mapping[str, Verdict], left: int) -
         priced.saves,
         proposal.cure.changes_training,
         tuple(new),
-        edits(plan, proposal.set) if proposal.set and not proposal.cure.by_hand else (),
+        _edits(proposal, scope),
         None if proposal.plan is None else _ENOUGH[left],
     )
 
 
 _ENOUGH = (True, None, False)
 """Whether a remedy is enough, by what is left of its fault."""
+
+
+def _edits(proposal: Proposal, scope: Scope) -> tuple[Edit, ...]:
+    """The edits that bring a change about: those of its settings, or of the code that a member speaks of."""
+    if proposal.cure.by_hand:
+        return ()
+    if proposal.set:
+        return edits(scope.plan, proposal.set)
+    return scope.member.edits.get(proposal.cure.edit, ()) if scope.member is not None else ()
 
 
 def _without_share(remedy: Remedy) -> Remedy:

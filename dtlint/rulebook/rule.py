@@ -55,7 +55,8 @@ class Each(NamedTuple):
 
 class Cure(NamedTuple):
     """What to change: expressions by setting, or a text where no setting of the plan expresses it. `when` is "" for
-    always. `by_hand`: more has to be written than the settings say, so that there are no edits.
+    always. `by_hand`: more has to be written than the settings say, so that there are no edits. `edit` names the
+    member's edit that does what the text says, where the code is plain enough to have one.
     """
 
     set: Mapping[str, str]
@@ -64,6 +65,7 @@ class Cure(NamedTuple):
     changes_training: bool = False
     say: str = ""
     by_hand: bool = False
+    edit: str = ""
 
 
 class Formula(NamedTuple):
@@ -232,6 +234,7 @@ def _cure(entry: Data) -> Cure:
         bool(entry.get("changes_training", False)),
         _text(entry, "say"),
         bool(entry.get("by_hand", False)),
+        _text(entry, "edit"),
     )
 
 

@@ -295,7 +295,7 @@ class Follower:
     def _program(self, source: Source, words: tuple[Word, ...] | None) -> list[tuple[Source, Reading]]:
         from dtlint.runs.programs import program_problems, program_readings
 
-        self.problems.extend(map(file_problem, program_problems(source)))
+        self.problems.extend(map(file_problem, program_problems(source, self.tree)))
         return program_readings(source, self.tree, words)
 
     def with_files(self, config: Config, program: Sequence[Word] = ()) -> list[tuple[Source, Reading]]:

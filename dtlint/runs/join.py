@@ -261,7 +261,7 @@ class Joiner:
         if one_run([parts[0][1].layer for parts in alone]):
             alone = [[part for parts in alone for part in parts]]
         for path, source in self._programs.items():
-            told = path in used or functions_in(source)
+            told = path in used or functions_in(source, self._follower.tree)
             parts = [] if told else self._follower.lone_program(source)
             if any(_speaks(reading) for _, reading in parts):
                 alone.append([(source, reading) for _, reading in parts])
@@ -270,7 +270,7 @@ class Joiner:
 
     def _recipes(self, source: Source) -> list[Run]:
         """A run for each config function of a file that no launch names."""
-        named = functions_in(source)
+        named = functions_in(source, self._follower.tree)
         if len(named) > MOST_RECIPES:
             self.remark(f"only the first {MOST_RECIPES} of {len(named)} config functions of {source.path} were read")
         made = [(name, recipe(source, name, self._follower.tree)) for name in named[:MOST_RECIPES]]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from dtlint.frameworks import Reading
 from dtlint.frameworks.nemo_spelling import NEMO_MARKS
-from dtlint.languages.python import command_line, follow, marker, read_module
+from dtlint.languages.json_tree import Node
+from dtlint.languages.python import Module, Shared, command_line, follow, marker, read_module
 from dtlint.languages.python.program import Program, with_given
 from dtlint.languages.traced import Word
 from dtlint.runs.model import OWN_PARSER
@@ -72,11 +74,12 @@ def _brings_parser(program: Program, name: str) -> bool:
     return package in PARSERS or (package.startswith(PARSERS) and package not in program.modules)
 
 
-def program_problems(entry: Source) -> tuple[Problem, ...]:
+def program_problems(entry: Source, tree: Tree) -> tuple[Problem, ...]:
     """Why nothing of a script could be read. Another release of Python may take it, so that no problem is fatal."""
     if not marker(entry.text.encode("utf-8", errors="replace")):
         return ()
-    return tuple(problem._replace(fatal=False, loader="python") for problem in read_module(entry).problems)
+    problems = module_in(tree, entry).problems
+    return tuple(problem._replace(fatal=False, loader="python") for problem in problems)
 
 
 def program_of(entry: Source, tree: Tree) -> Program:
@@ -84,7 +87,7 @@ def program_of(entry: Source, tree: Tree) -> Program:
     key = entry.file, entry.path
     known = tree.programs.get(key)
     if known is None or known.main.source is not entry:
-        known = tree.programs[key] = follow(entry, module_finder(entry, tree))
+        known = tree.programs[key] = _followed(entry, tree)
     return known
 
 
@@ -94,14 +97,61 @@ def module_of(entry: Source, tree: Tree) -> Program:
     key = entry.file, f"module {entry.path}"
     known = tree.programs.get(key)
     if known is None or known.main.source is not entry:
-        known = tree.programs[key] = follow(entry, module_finder(entry, tree), name)
+        known = tree.programs[key] = _followed(entry, tree, name)
     return known
+
+
+def _followed(entry: Source, tree: Tree, name: str = "__main__") -> Program:
+    return follow(entry, module_finder(entry, tree), config_finder(entry, tree), _shared(tree), name)
+
+
+def module_in(tree: Tree, source: Source) -> Module:
+    """A file by itself."""
+    return _shared(tree).module(source, "", read_module)
+
+
+def _shared(tree: Tree) -> Shared:
+    """What was found out about the Python files of a tree, begun by the first that asks."""
+    if tree.python is None:
+        tree.python = Shared()
+    return tree.python
 
 
 def _with_words(program: Program, words: tuple[Word, ...] | None) -> Program:
     if words is None:
         return program
     return with_given(program, command_line(program, words), any(word.many for word in words))
+
+
+def config_finder(entry: Source, tree: Tree) -> Callable[[str], Node | None]:
+    """Reads YAML and JSON files from the script's folder, the folders above it, or the root."""
+    folder = entry.file.parent if entry.file is not None else tree.current
+    known: dict[str, Node | None] = {}
+
+    def find(path: str) -> Node | None:
+        if path not in known:
+            file = tree.find(path, folder)
+            known[path] = _config(tree, file) if file is not None else None
+        return known[path]
+
+    return find
+
+
+def _config(tree: Tree, file: Path) -> Node | None:
+    if file.suffix not in (".yaml", ".yml", ".json"):
+        return None
+    try:
+        source = tree.source(file)
+    except Unreadable:
+        return None
+    return _shared(tree).config(source, _config_tree)
+
+
+def _config_tree(source: Source) -> Node | None:
+    from dtlint.languages.json import read_json
+    from dtlint.languages.yaml import read_yaml
+
+    return (read_json(source) if source.path.endswith(".json") else read_yaml(source)).root
 
 
 def module_finder(entry: Source, tree: Tree) -> Callable[[str], Source | None]:

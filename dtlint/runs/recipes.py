@@ -26,12 +26,12 @@ def launched_recipe(
     return source, reading or torchtitan.without_config(program, said)
 
 
-def functions_in(source: Source) -> tuple[str, ...]:
+def functions_in(source: Source, tree: Tree) -> tuple[str, ...]:
     """The config functions of a file; () for one that has none."""
     from dtlint.frameworks.torchtitan_registry import MARK, functions
-    from dtlint.languages.python import read_module
+    from dtlint.runs.programs import module_in
 
-    return functions(read_module(source)) if MARK in source.text else ()
+    return functions(module_in(tree, source)) if MARK in source.text else ()
 
 
 def recipe(source: Source, function: str, tree: Tree) -> list[tuple[Source, Reading]]:

@@ -12,6 +12,7 @@ from dtlint.source import Source, read_source
 
 if TYPE_CHECKING:
     from dtlint.languages.json_tree import Document
+    from dtlint.languages.python.memo import Shared
     from dtlint.languages.python.program import Program
 
 SKIPPED = frozenset(
@@ -58,6 +59,7 @@ class Tree:
         "documents",
         "manifests",
         "programs",
+        "python",
         "root",
     )
 
@@ -74,6 +76,7 @@ class Tree:
         self.manifests: dict[tuple[Path, bool], tuple[Document, ...]] = {}
         self.programs: dict[tuple[Path | None, str], Program] = {}
         self.documents: dict[Path, Document] = {}
+        self.python: Shared | None = None
 
     def shown(self, file: Path) -> str:
         """The path that reports print: relative to the current folder where that is shorter than a climb out of it."""

@@ -14,6 +14,7 @@ from dtlint.frameworks.code.loss_factors import (
     is_averaged,
     loss_of,
     may_count_ranks,
+    without,
 )
 from dtlint.frameworks.exchange import ALL_REDUCE
 from dtlint.languages.python.calls import calls
@@ -103,4 +104,4 @@ def _member(backward: Place, found: list[Factor]) -> Member | None:
         "reduced": written(isinstance(reduced, Span), span),
         "factor": written("1/world_size", span),
     }
-    return Member(span, fields, tuple(related))
+    return Member(span, fields, tuple(related), {"drop": () if reduced is not True else without(factor)})

@@ -11,6 +11,7 @@ from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import called
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Place
+from dtlint.languages.python.program import imports_from
 from dtlint.record import NamedTuple
 
 OPEN = frozenset(
@@ -223,12 +224,7 @@ def _is_metric(receiver: Place) -> bool:
 
 def _imports(place: Place, kind: str) -> bool:
     """Whether the program speaks of the package that such an object is from."""
-    package = {"accelerator": "accelerate", "fabric": "lightning"}.get(kind, kind)
-    return any(
-        name.partition(".")[0].startswith(package)
-        for module in place.program.modules.values()
-        for name in module.imports
-    )
+    return imports_from(place.program, {"accelerator": "accelerate", "fabric": "lightning"}.get(kind, kind))
 
 
 def _of_model(place: Place, node: ast.Call) -> Collective | None:

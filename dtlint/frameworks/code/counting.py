@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.constants import evaluate
-from dtlint.languages.python.following import reaching
 from dtlint.languages.python.names import lookup, qualified
 from dtlint.languages.python.places import Budget, Place
+from dtlint.languages.python.reaching import reaching
 from dtlint.languages.python.tree import Binding
 from dtlint.record import NamedTuple
 from dtlint.value import Unknown, Value
@@ -152,10 +152,17 @@ def _unary(node: ast.UnaryOp, inner: int | None) -> int | None:
 
 
 def _calculated(node: ast.BinOp, left: int | None, right: int | None) -> int | None:
+    if isinstance(node.op, ast.Mod) and right == 1 and not _divides(node.left):
+        return 0
     calculate = _OPERATIONS.get(type(node.op))
     if calculate is None or left is None or right is None or max(abs(left), abs(right)) > _LARGEST:
         return None
     return None if right == 0 and isinstance(node.op, ast.Mod | ast.FloorDiv) else calculate(left, right)
+
+
+def _divides(node: ast.AST) -> bool:
+    """Whether an expression may be no whole number."""
+    return any(isinstance(part, ast.Div) or isinstance(getattr(part, "value", None), float) for part in ast.walk(node))
 
 
 def _named(place: Place, turn: Turn) -> int | None:

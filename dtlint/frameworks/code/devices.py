@@ -9,7 +9,8 @@ from dtlint.frameworks import Member
 from dtlint.frameworks.torch_names import DDP, DEVICE_MESH, FSDP1
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import Call, argument, called, calls, passed
-from dtlint.languages.python.constants import evaluate, live_ways, options
+from dtlint.languages.python.choices import options
+from dtlint.languages.python.constants import evaluate, live_ways
 from dtlint.languages.python.places import Place, place_of
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import stands

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from dtlint.frameworks import Member
 from dtlint.frameworks.code.collective_names import OPEN
+from dtlint.frameworks.code.loaders import loaders
 from dtlint.frameworks.code.ranks import side_of
 from dtlint.frameworks.torch_names import DDP, FSDP1, FSDP2
 from dtlint.languages.python.bindings import dotted
@@ -17,7 +18,7 @@ from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import stands
 from dtlint.languages.python.tree import Guard, Module, Scope
 from dtlint.record import NamedTuple
-from dtlint.value import written
+from dtlint.value import Value, written
 
 _EXCHANGING = (*DDP, *FSDP1, *FSDP2, "deepspeed.initialize")
 _NOT_FINITE = re.compile(r"\b(isnan|isinf|isfinite)\b")
@@ -42,8 +43,20 @@ def divergences(program: Program) -> tuple[Member, ...]:
             for loop in _training_loops(scope):
                 place = Place(program, module, scope, loop, budget=Budget())
                 found += [member for item in _exits(loop) if (member := _member(place, loop, item)) is not None]
-    exchanges = found and any(stands(call.place) is not False for call in calls(program, _EXCHANGING))
-    return tuple(found) if exchanges else ()
+    if not found or all(stands(call.place) is False for call in calls(program, _EXCHANGING)):
+        return ()
+    return tuple(member for member in found if _is_by_rank(member) or not _is_the_same_for_all(program))
+
+
+def _is_by_rank(member: Member) -> bool:
+    cause = member.fields["by_rank"]
+    return isinstance(cause, Value) and bool(cause.value)
+
+
+def _is_the_same_for_all(program: Program) -> bool:
+    """Whether all ranks certainly train on the same batches, so that one's loss is everyone's."""
+    kinds = (member.fields["kind"] for member in loaders(program))
+    return any(isinstance(kind, Value) and kind.value == "same" for kind in kinds)
 
 
 def _training_loops(scope: Scope) -> Iterator[ast.For | ast.While]:

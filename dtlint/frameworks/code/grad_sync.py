@@ -27,15 +27,16 @@ from dtlint.frameworks.code.objects import kinds
 from dtlint.frameworks.torch_names import DDP, FSDP1, FSDP2
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import calls
-from dtlint.languages.python.following import reaching
+from dtlint.languages.python.constants import evaluate
 from dtlint.languages.python.names import lookup
 from dtlint.languages.python.places import Budget, Place, place_of
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import stands
+from dtlint.languages.python.reaching import reaching
 from dtlint.languages.python.tree import Guard, Module, Site
 from dtlint.record import NamedTuple
 from dtlint.source import Span
-from dtlint.value import Setting, Unknown, written
+from dtlint.value import Setting, Unknown, Value, written
 
 _EXCHANGING = frozenset({"ddp", "fsdp1"})
 _AROUND_BACKWARD = frozenset({"backward", "scale", "mean", "sum", "item", "detach", "append", "print", "float"})
@@ -152,6 +153,8 @@ def idle_no_syncs(program: Program) -> tuple[Member, ...]:
         receiver = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
         if receiver is None or kinds(place.at(receiver)) != {"ddp"} or stands(outermost(place)) is False:
             continue
+        if holds_on(((place, guard) for guard in place.guards), Turn({}, frozenset(), 0)) is False:
+            continue
         for block in _blocks(place):
             if (forward := _forward_before(place, block, receiver)) is not None:
                 span = place.module.span(block.items[0].context_expr)
@@ -241,6 +244,7 @@ def _accumulating(program: Program, module: Module, site: Site, wrap: Span) -> M
     if not isinstance(loop, ast.For) or stands(place) is False:
         return None
     steps = steps_of(place, loop)
+    steps = [step for step in steps if loop in _loops(step)] or steps
     if len(steps) != 1:
         return None
     step = steps[0]
@@ -273,7 +277,16 @@ def _modulus(step: Place, loop: ast.For) -> Setting | None:
         for node in ast.walk(test)
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod)
     ]
-    if len(parts) != 1 or open_numbers(step.at(parts[0].right)):
+    if len(parts) != 1:
         return None
+    if open_numbers(step.at(parts[0].right)):
+        return _by_default(step.at(parts[0].right))
     value = worth(step._replace(node=parts[0].right, budget=Budget()), Turn({}, frozenset(), 0))
     return written(value, step.module.span(parts[0])) if value is not None and value > 1 else None
+
+
+def _by_default(place: Place) -> Setting | None:
+    """An accumulation that a command may set and that has a value without."""
+    value = evaluate(place._replace(budget=Budget()))
+    number = value.value if isinstance(value, Value) else None
+    return value if isinstance(number, int) and not isinstance(number, bool) and number > 1 else None

@@ -6,18 +6,22 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import islice
+from types import UnionType
 
 from dtlint.frameworks import Member
 from dtlint.frameworks.code.collective_names import OPEN, Collective, collective_at
 from dtlint.frameworks.code.ranks import Side, asks_for_mesh_rank, asks_for_ranks, is_alone, side_of
 from dtlint.frameworks.step_area import called_function
 from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.editing import moved_behind, standing
 from dtlint.languages.python.places import Place, place_of
 from dtlint.languages.python.program import Definition, Program
 from dtlint.languages.python.reach import enclosing_function, stands
+from dtlint.languages.python.sharing import kept
 from dtlint.languages.python.tree import Guard, Module, Scope, Site
 from dtlint.record import NamedTuple
-from dtlint.source import Span
+from dtlint.source import Edit, Span
 from dtlint.value import Setting, written
 
 MAX_MEMBERS = 30
@@ -49,25 +53,48 @@ class _Reached(NamedTuple):
 
 def guarded_collectives(program: Program) -> tuple[Member, ...]:
     """The calls that all ranks must make and only some reach, each with the condition that keeps the others away."""
+    found = (member for module in program.modules.values() for member in _of_module(program, module))
+    return tuple(islice(found, MAX_MEMBERS))
+
+
+def _of_module(program: Program, module: Module) -> tuple[Member, ...]:
+    key = ("guarded collectives", module.name, module.top)
+    return kept(program, key, lambda: tuple(_found(program, module).values()))
+
+
+def _found(program: Program, module: Module) -> dict[tuple[str, int], Member]:
     search = _Search(program)
     found: dict[tuple[str, int], Member] = {}
-    for module in program.modules.values():
-        for guarded in _guarded_calls(program, module):
-            key = guarded.span.path, guarded.span.start
-            reached = search.reached(guarded.place, 0) if key not in found else None
-            if reached is None or _fills_groups(guarded, reached) or _is_answered(search, guarded, reached):
-                continue
-            if stands(guarded.place) is not False:
-                found[key] = _member(guarded, reached)
-            if len(found) >= MAX_MEMBERS:
-                return tuple(found.values())
-    return tuple(found.values())
+    for guarded in _guarded_calls(program, module):
+        key = guarded.span.path, guarded.span.start
+        reached = search.reached(guarded.place, 0) if key not in found else None
+        if reached is None or _fills_groups(guarded, reached) or _names_peer(guarded, reached):
+            continue
+        if _is_answered(search, guarded, reached):
+            continue
+        if stands(guarded.place) is not False:
+            found[key] = _member(guarded, reached)
+        if len(found) >= MAX_MEMBERS:
+            break
+    return found
 
 
 def _fills_groups(guarded: _Guarded, reached: _Reached) -> bool:
     """Whether the ranks that pass may be all of the tensor's mesh: the condition is about another dimension."""
     guard = guarded.guard
     return reached.collective.of_mesh and guard is not None and asks_for_mesh_rank(guarded.place, guard)
+
+
+def _names_peer(guarded: _Guarded, reached: _Reached) -> bool:
+    """Whether the condition is about the rank that the collective starts from (`if owner: broadcast(x, src=owner)`),
+    which is the same for all ranks.
+    """
+    node = reached.place.node
+    test = guarded.guard.test if guarded.guard is not None else None
+    if not isinstance(node, ast.Call) or test is None or not dotted(test):
+        return False
+    given = [*node.args[1:], *(keyword.value for keyword in node.keywords if keyword.arg in ("src", "dst"))]
+    return any(dotted(item) == dotted(test) for item in given)
 
 
 def _member(guarded: _Guarded, reached: _Reached) -> Member:
@@ -81,7 +108,24 @@ def _member(guarded: _Guarded, reached: _Reached) -> Member:
     related = [(guarded.span, "only some ranks pass here")]
     if reached.through:
         related.append((reached.place.module.span(reached.place.node), "all ranks must reach this"))
-    return Member(span, fields, tuple(related))
+    return Member(span, fields, tuple(related), {"move": _behind(guarded, reached)})
+
+
+def _behind(guarded: _Guarded, reached: _Reached) -> tuple[Edit, ...]:
+    """The edit that moves a barrier at the end of the branch behind it, where all ranks come by."""
+    if reached.collective.operation not in ("barrier", "wait_for_everyone") or reached.through:
+        return ()
+    found = standing(guarded.place.module, guarded.place.node)
+    branch = found.owner if found is not None else None
+    if (
+        found is None
+        or guarded.guard is None
+        or not isinstance(branch, ast.If)
+        or branch.test is not guarded.guard.test
+    ):
+        return ()
+    edit = moved_behind(guarded.place.module, found)
+    return (edit,) if edit is not None else ()
 
 
 def _condition(guarded: _Guarded) -> str:
@@ -94,6 +138,7 @@ def _condition(guarded: _Guarded) -> str:
 def _guarded_calls(program: Program, module: Module) -> Iterator[_Guarded]:
     """The calls of a module that only some ranks reach, by a condition around them or a decorator of their function."""
     sides: dict[tuple[int, bool], Side] = {}
+    alone: dict[tuple[int, bool], bool] = {}
     for scope in module.scopes:
         decorator = _decorator(scope)
         for site in scope.sites:
@@ -103,12 +148,19 @@ def _guarded_calls(program: Program, module: Module) -> Iterator[_Guarded]:
             guard, side = _one_sided(place, sides)
             if guard is None and decorator is None:
                 continue
-            if any(is_alone(place, other) for other in site.guards):
+            if any(_is_alone(place, other, alone) for other in site.guards):
                 continue
             if guard is not None and guard.test is not None:
                 yield _Guarded(place, side, guard, module.span(guard.test))
             elif decorator is not None:
                 yield _Guarded(place, "first", None, module.span(decorator))
+
+
+def _is_alone(place: Place, guard: Guard, known: dict[tuple[int, bool], bool]) -> bool:
+    key = id(guard.test), guard.holds
+    if key not in known:
+        known[key] = is_alone(place, guard)
+    return known[key]
 
 
 def _one_sided(place: Place, sides: dict[tuple[int, bool], Side]) -> tuple[Guard | None, Side]:
@@ -145,6 +197,14 @@ class _Search:
     def __init__(self, program: Program) -> None:
         self.program = program
         self._found: dict[int, _Reached | None] = {}
+        self._sides: dict[tuple[int, bool], Side] = {}
+
+    def side(self, place: Place, guard: Guard) -> Side:
+        """The ranks that a guard lets pass, asked once however many calls it stands around."""
+        key = id(guard.test), guard.holds
+        if key not in self._sides:
+            self._sides[key] = side_of(place, guard)
+        return self._sides[key]
 
     def reached(self, place: Place, depth: int) -> _Reached | None:
         """The collective that a call is or leads to for certain."""
@@ -207,18 +267,20 @@ def _is_generator(scope: Scope) -> bool:
 
 def _is_answered(search: _Search, guarded: _Guarded, reached: _Reached) -> bool:
     """Whether the ranks that do not pass make a call that answers: in the other branch, or under the opposite
-    condition.
+    condition; or end the job with an exception, so that nobody waits for them for long.
     """
-    return _others_end(guarded) or any(
-        _answers(search, guarded, reached, place_of(search.program, guarded.place.module, site))
+    passing, others = _branches(guarded)
+    if _ends_with(others, ast.Raise):
+        return True
+    leaves = _ends_with(passing, ast.Return | ast.Raise | ast.Continue | ast.Break)
+    return any(
+        _answers(search, guarded, reached, place_of(search.program, guarded.place.module, site), leaves)
         for site in _candidates(guarded)
     )
 
 
-def _others_end(guarded: _Guarded) -> bool:
-    """Whether the ranks that do not pass end the job with an exception: nobody waits for them for long."""
-    last = _branches(guarded)[1][-1:]
-    return any(isinstance(node, ast.Raise) for node in last)
+def _ends_with(block: list[ast.stmt], kinds: type[ast.stmt] | UnionType) -> bool:
+    return bool(block) and isinstance(block[-1], kinds)
 
 
 def _candidates(guarded: _Guarded) -> Iterator[Site]:
@@ -233,23 +295,19 @@ def _is_barrier(place: Place) -> bool:
     return isinstance(place.node, ast.Call) and "barrier" in place.module.text(place.node.func)
 
 
-def _answers(search: _Search, guarded: _Guarded, reached: _Reached, other: Place) -> bool:
+def _answers(search: _Search, guarded: _Guarded, reached: _Reached, other: Place, leaves: bool) -> bool:
+    """Whether a call answers; `leaves`: the branch of the guarded one ends the function, so that what follows is for
+    the other ranks.
+    """
     if other.node is guarded.place.node or guarded.guard is None:
         return False
     test = guarded.guard.test
-    beside = any(guard.test is test and guard.holds is not guarded.guard.holds for guard in other.guards)
-    sides = {side_of(other, guard) for guard in other.guards} - {"", guarded.side}
-    after = not beside and _leaves(guarded) and not any(guard.test is test for guard in other.guards)
-    if not (beside or sides or (after and _follows(other, guarded))):
+    if any(guard.test is test and guard.holds is not guarded.guard.holds for guard in other.guards):
+        return bool(search.operations(other))
+    after = leaves and not any(guard.test is test for guard in other.guards) and _follows(other, guarded)
+    if not after and not {search.side(other, guard) for guard in other.guards} - {"", guarded.side}:
         return False
-    operations = search.operations(other)
-    return bool(operations) if beside else reached.collective.operation in operations
-
-
-def _leaves(guarded: _Guarded) -> bool:
-    """Whether the branch of a guarded call ends the function, so that what follows is for the other ranks."""
-    last = _branches(guarded)[0][-1:]
-    return any(isinstance(node, ast.Return | ast.Raise | ast.Continue | ast.Break) for node in last)
+    return reached.collective.operation in search.operations(other)
 
 
 def _branches(guarded: _Guarded) -> tuple[list[ast.stmt], list[ast.stmt]]:

@@ -12,14 +12,15 @@ from dtlint.frameworks.torch_names import DDP, FSDP1, FSDP2
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.called import argument_node
 from dtlint.languages.python.calls import Call, calls
-from dtlint.languages.python.following import reaching
+from dtlint.languages.python.editing import dropped, standing, without_factor
 from dtlint.languages.python.names import lookup, qualified
 from dtlint.languages.python.places import Frame, Place, place_of
 from dtlint.languages.python.program import Program, definition
 from dtlint.languages.python.reach import enclosing_function, stands
+from dtlint.languages.python.reaching import reaching
 from dtlint.languages.python.tree import Binding
 from dtlint.record import NamedTuple
-from dtlint.source import Span
+from dtlint.source import Edit, Span
 
 _MAX_DEPTH = 12
 AVERAGING = (*DDP, *FSDP1, *FSDP2, "deepspeed.initialize")
@@ -42,6 +43,17 @@ class Factor(NamedTuple):
     place: Place
     divides: bool
     whole: Place
+
+
+def without(factor: Factor) -> tuple[Edit, ...]:
+    """The edit that takes a factor out of the loss, where nothing but it is multiplied or divided with."""
+    module, whole = factor.whole.module, factor.whole.node
+    edit = None
+    if isinstance(whole, ast.BinOp) and isinstance(factor.place.node, ast.expr):
+        edit = without_factor(module, whole, factor.place.node)
+    elif isinstance(whole, ast.AugAssign) and (found := standing(module, whole)) is not None:
+        edit = dropped(module, found)
+    return (edit,) if edit is not None else ()
 
 
 def loss_of(place: Place) -> Place | None:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import islice
 
 from dtlint.frameworks.code.ranks import is_rank
+from dtlint.languages.python.callers import callers
+from dtlint.languages.python.imported import MAX_MODULES
 from dtlint.languages.python.places import Place, place_of
-from dtlint.languages.python.program import MAX_MODULES, Definition, Program, callers
+from dtlint.languages.python.program import Definition, Program
 from dtlint.languages.python.reach import enclosing_function
 from dtlint.languages.python.tree import Module, Site
+from dtlint.source import Source
 
 _MAX_LEVELS = 2
 _MAX_CALLERS = 6
@@ -20,8 +24,14 @@ _MAX_CALLERS = 6
 def mentions(program: Program, words: re.Pattern[str]) -> bool:
     """Whether any file of the program holds one of the words; one that was not read to its end may."""
     return len(program.modules) >= MAX_MODULES or any(
-        words.search(module.source.text) for module in program.modules.values()
+        _holds(module.source, words) for module in program.modules.values()
     )
+
+
+@lru_cache(maxsize=1 << 14)
+def _holds(source: Source, words: re.Pattern[str]) -> bool:
+    """Whether a file holds one of the words: searched once, however many programs the file is part of."""
+    return words.search(source.text) is not None
 
 
 def holds_rank(place: Place) -> bool:

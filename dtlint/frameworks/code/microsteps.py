@@ -9,9 +9,10 @@ from collections.abc import Iterable, Iterator
 from dtlint.frameworks.code.counting import Turn, counter_of, open_numbers, turns_of, unknown_numbers, worth
 from dtlint.frameworks.code.ranks import asks_for_ranks
 from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.callers import callers
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Budget, Frame, Place, place_of
-from dtlint.languages.python.program import Definition, Program, callers
+from dtlint.languages.python.program import Definition, Program
 from dtlint.languages.python.reach import enclosing_function
 from dtlint.languages.python.tree import Guard, Module, Site
 from dtlint.record import NamedTuple

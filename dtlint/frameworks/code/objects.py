@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping
 from dtlint.frameworks.torch_names import DDP, FSDP1
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.called import argument_node
+from dtlint.languages.python.callers import callers
 from dtlint.languages.python.calls import called
-from dtlint.languages.python.following import reaching
 from dtlint.languages.python.names import attribute_bindings, lookup, qualified
 from dtlint.languages.python.places import Place, place_of
-from dtlint.languages.python.program import Definition, callers, definition
+from dtlint.languages.python.program import Definition, definition
+from dtlint.languages.python.reaching import reaching
 from dtlint.languages.python.tree import Binding, Scope
 from dtlint.record import NamedTuple
 

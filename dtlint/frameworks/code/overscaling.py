@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import texts
-from dtlint.frameworks.code.loss_factors import bound, counts_ranks, factors, is_averaged, loss_of
+from dtlint.frameworks.code.loss_factors import bound, counts_ranks, factors, is_averaged, loss_of, without
 from dtlint.frameworks.code.mentions import mentions
 from dtlint.frameworks.step_area import values_of
 from dtlint.languages.python.bindings import dotted
@@ -46,7 +46,7 @@ _CRITERIA = re.compile(r"torch\.nn\.(BCE|BCEWithLogits|CrossEntropy|Huber|L1|MSE
 
 def overscaled_losses(program: Program) -> tuple[Member, ...]:
     """The collection `code.overscaled_losses`: `factor`, the number of ranks as the program writes it, that a loss
-    which certainly is a mean over this rank's samples is multiplied by, and by nothing else.
+    which certainly is a mean over this rank's samples is multiplied by, and by nothing else. Edit: `drop`.
     """
     if mentions(program, _REASONS):
         return ()
@@ -69,7 +69,8 @@ def _member(backward: Place) -> Member | None:
     whole = ranks[0].whole
     span = whole.module.span(whole.node)
     factor = ranks[0].place.module.text(ranks[0].place.node, 40)
-    return Member(span, texts(span, factor=factor), ((backward.module.span(backward.node), "goes backward here"),))
+    related = ((backward.module.span(backward.node), "goes backward here"),)
+    return Member(span, texts(span, factor=factor), related, {"drop": without(ranks[0])})
 
 
 def _is_mean(place: Place, depth: int) -> bool:

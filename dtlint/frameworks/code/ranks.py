@@ -7,10 +7,10 @@ import re
 from typing import Literal
 
 from dtlint.languages.python.bindings import dotted
-from dtlint.languages.python.following import reaching
 from dtlint.languages.python.names import attribute_bindings, lookup, qualified
 from dtlint.languages.python.places import Place
 from dtlint.languages.python.program import definition
+from dtlint.languages.python.reaching import reaching
 from dtlint.languages.python.tree import Binding, Guard, Scope
 
 Side = Literal["", "first", "others", "some"]
@@ -72,8 +72,27 @@ def is_alone(place: Place, guard: Guard) -> bool:
         return any(inner) if isinstance(test.op, ast.And) is guard.holds else all(inner)
     if isinstance(test, ast.Compare) and len(test.ops) == 1:
         several = isinstance(test.ops[0], ast.Gt | ast.GtE | ast.NotEq | ast.IsNot)
+        if dotted(test.left).endswith("distributed_type") and not _is_no_type(test.comparators[0]):
+            return False
         return several is not guard.holds
     return not guard.holds
+
+
+def _is_no_type(node: ast.expr) -> bool:
+    """`DistributedType.NO`: of Accelerate's types all others are of several ranks."""
+    return dotted(node).endswith(".NO") or (isinstance(node, ast.Constant) and node.value == "NO")
+
+
+def among_ranks(place: Place) -> Place:
+    """A place as a run of several ranks reaches it: a switch of the options that asks for them (`if
+    config.distributed`) is on, whatever its default.
+    """
+    guards = (guard for guard in place.guards if not (guard.holds and _is_switch(place, guard)))
+    return place._replace(guards=tuple(guards))
+
+
+def _is_switch(place: Place, guard: Guard) -> bool:
+    return isinstance(guard.test, ast.Attribute) and asks_for_ranks(place, guard)
 
 
 def asks_for_mesh_rank(place: Place, guard: Guard) -> bool:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from dtlint.frameworks import Member
+from dtlint.frameworks.code.epoch_edits import told
+from dtlint.frameworks.code.ranks import among_ranks
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import Call, argument, calls, passed
 from dtlint.languages.python.constants import evaluate
+from dtlint.languages.python.imported import MAX_MODULES
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Budget, Place
-from dtlint.languages.python.program import MAX_MODULES, Program
+from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import stands
-from dtlint.languages.python.tree import Module, Scope
+from dtlint.languages.python.tree import Guard, Module, Scope
+from dtlint.record import NamedTuple
 from dtlint.source import Span
 from dtlint.value import Choice, Option, Origin, Setting, Unknown, Value, written
 
@@ -45,17 +49,25 @@ _FOR_EVALUATION = re.compile(
 _LOADER = re.compile(r"loader|\bdl\b|_dl\b", re.IGNORECASE)
 
 
+class _Epochs(NamedTuple):
+    """A loop over epochs: what it turns over (or the loop, where it counts nothing), and how often."""
+
+    node: ast.AST
+    place: Span
+    turns: Setting
+
+
 def samplers(program: Program) -> tuple[Member, ...]:
-    """The distributed samplers of a program that trains over epochs and never tells them the epoch."""
+    """The distributed samplers of a program that trains over epochs and never tells them the epoch. Edit: `tell`."""
     if not any("DistributedSampler" in module.called for module in program.modules.values()):
         return ()
     if is_left_to_front_end(program) or len(program.modules) >= MAX_MODULES:
         return ()
-    loops = list(_epoch_loops(program))
+    loops = [*_epoch_loops(program), *_rounds(program)]
     if not loops or not any("backward" in module.called for module in program.modules.values()):
         return ()
-    found = (call for call in calls(program, SAMPLERS) if not is_for_evaluation(call))
-    return tuple(_member(call, loops[0]) for call in found if stands(call.place) is not False)
+    found = (call for call in calls(program, SAMPLERS) if not is_for_evaluation(call) and not _is_renewed(call, loops))
+    return tuple(_member(call, loops) for call in found if stands(among_ranks(call.place)) is not False)
 
 
 def is_left_to_front_end(program: Program) -> bool:
@@ -86,14 +98,20 @@ def is_for_evaluation(call: Call) -> bool:
         dotted(binding.place) for item in scope.bindings.values() for binding in item if binding.node is call.place.node
     ]
     texts = [item.place.module.text(item.place.node) for item in passed(call, "dataset", 0)]
-    conditions = [call.place.module.text(guard.test) for guard in call.place.guards if guard.test is not None]
+    conditions = [call.place.module.text(test) for test in map(_met, call.place.guards) if test is not None]
     return any(_FOR_EVALUATION.search(text) for text in (*names, *texts, *conditions, scope.name))
 
 
-def _member(call: Call, loop: tuple[Span, Setting]) -> Member:
-    place, epochs = loop
-    fields: dict[str, Setting] = {"shuffles": _shuffles(call), "epochs": epochs}
-    return Member(call.head, fields, ((place, "the epochs"),))
+def _met(guard: Guard) -> ast.expr | None:
+    """The condition of a guard that passes what it names; None for one that excludes it (`if not args.only_eval`)."""
+    negated = isinstance(guard.test, ast.UnaryOp) and isinstance(guard.test.op, ast.Not)
+    return guard.test if guard.holds is not negated else None
+
+
+def _member(call: Call, loops: Sequence[_Epochs]) -> Member:
+    fields: dict[str, Setting] = {"shuffles": _shuffles(call), "epochs": loops[0].turns}
+    edits = {"tell": told(call, [loop.node for loop in loops])}
+    return Member(call.head, fields, ((loops[0].place, "the epochs"),), edits)
 
 
 def _shuffles(call: Call) -> Setting:
@@ -115,7 +133,7 @@ def _says_training(place: Place) -> bool:
     return "train" in place.module.text(place.node) and not negated
 
 
-def _epoch_loops(program: Program) -> Iterator[tuple[Span, Setting]]:
+def _epoch_loops(program: Program) -> Iterator[_Epochs]:
     """The loops over epochs, each with the number of its turns."""
     for module in program.modules.values():
         for scope in module.scopes:
@@ -143,15 +161,79 @@ def _around_loaders(module: Module, scope: Scope) -> Iterator[ast.Call]:
             yield outer.iter
 
 
+def _rounds(program: Program) -> Iterator[_Epochs]:
+    """Where a program goes through a loader again and again without counting: `while True: yield from loader`, or
+    `except StopIteration: batches = iter(loader)`.
+    """
+    again = Unknown("the loader is gone through again and again")
+    for module in program.modules.values():
+        for node in ast.walk(module.top.node):
+            if isinstance(node, ast.While) and _goes_through(module, node):
+                yield _Epochs(node, module.span(node.test), again)
+            elif isinstance(node, ast.ExceptHandler) and (restart := _restart(module, node)) is not None:
+                yield _Epochs(node, module.span(restart), again)
+
+
+def _goes_through(module: Module, loop: ast.While) -> bool:
+    """Whether each turn of a loop hands out, or trains on, all that a loader has."""
+    return any(
+        _LOADER.search(module.text(iterable)) and any(map(_uses_up, ast.walk(inner)))
+        for inner in loop.body
+        if (iterable := _turned_over(inner)) is not None
+    )
+
+
+def _restart(module: Module, handler: ast.ExceptHandler) -> ast.Call | None:
+    """`batches = iter(loader)`, where the batches have come to their end."""
+    for node in ast.walk(handler):
+        begins = isinstance(node, ast.Call) and dotted(node.func) == "iter" and len(node.args) == 1
+        if isinstance(node, ast.Call) and begins and _LOADER.search(module.text(node.args[0])):
+            return node
+    return None
+
+
+def _turned_over(statement: ast.stmt) -> ast.expr | None:
+    """What `for x in ITERABLE` and `yield from ITERABLE` go through."""
+    if isinstance(statement, ast.For):
+        return statement.iter
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return value.value if isinstance(value, ast.YieldFrom) else None
+
+
+def _uses_up(node: ast.AST) -> bool:
+    return isinstance(node, ast.Yield | ast.YieldFrom) or _is_backward(node)
+
+
+def _is_renewed(call: Call, epochs: Sequence[_Epochs]) -> bool:
+    """Whether a sampler is built anew in each epoch, with what it draws from."""
+    wanted = {id(item.node) for item in epochs}
+    around = [loop for loop in call.loops if id(loop) in wanted or id(getattr(loop, "iter", None)) in wanted]
+    names = {dotted(item.place.node) for item in passed(call, "dataset", 0)} - {""}
+    bound = (binding for name in names for binding in call.place.scope.bindings.get(name, ()))
+    return any(loop in binding.loops for binding in bound for loop in around)
+
+
 def _is_backward(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward"
 
 
-def _counted(program: Program, module: Module, scope: Scope, iterable: ast.Call) -> Iterator[tuple[Span, Setting]]:
+def _counted(program: Program, module: Module, scope: Scope, iterable: ast.Call) -> Iterator[_Epochs]:
     place = Place(program, module, scope, iterable, budget=Budget())
     counted = _range_of(place, iterable)
     if counted is not None:
-        yield module.span(iterable), _turns(place, counted)
+        turns = _turns(place, counted)
+        early = _is_more_than_one(turns) and _may_return(scope, iterable)
+        yield _Epochs(iterable, module.span(iterable), Unknown("the loop may end in any epoch") if early else turns)
+
+
+def _is_more_than_one(turns: Setting) -> bool:
+    return isinstance(turns, Value) and isinstance(turns.value, int | float) and turns.value > 1
+
+
+def _may_return(scope: Scope, iterable: ast.Call) -> bool:
+    """Whether a loop is left by a `return`, after so many steps."""
+    loops = (node for node in ast.walk(scope.node) if isinstance(node, ast.For) and node.iter is iterable)
+    return any(isinstance(node, ast.Return) for loop in loops for node in ast.walk(loop))
 
 
 def _range_of(place: Place, node: ast.Call) -> ast.Call | None:

@@ -9,11 +9,13 @@ from dtlint.frameworks.code.objects import kinds
 from dtlint.frameworks.torch_names import FSDP1, FSDP2
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import Call, argument, called, calls, passed
+from dtlint.languages.python.editing import as_method
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Place
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import stands
 from dtlint.languages.python.tree import Scope
+from dtlint.source import Edit
 from dtlint.value import Value, written
 
 _CLIPS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad.clip_grad_norm_")
@@ -90,10 +92,21 @@ def shard_clips(program: Program) -> tuple[Member, ...]:
         certain = kinds(model) == {"fsdp1"} or _knows_better(call, dotted(node.func.value))
         if not certain or _asks_for_class(call) or _is_whole(program) or stands(call.place) is False:
             continue
-        fields = {"model": written(dotted(node.func.value), call.head)}
+        model_name = dotted(node.func.value)
+        edits = {"call_method": _by_method(call, model_name) if kinds(model) == {"fsdp1"} else ()}
+        fields = {"model": written(model_name, call.head)}
         wrap = next((item.head for item in calls(program, FSDP1) if stands(item.place) is not False), call.head)
-        found.append(Member(call.head, fields, ((wrap, "the parameters are sharded here"),)))
+        found.append(Member(call.head, fields, ((wrap, "the parameters are sharded here"),), edits))
     return tuple(found)
+
+
+def _by_method(call: Call, model: str) -> tuple[Edit, ...]:
+    """`clip_grad_norm_(model.parameters(), x)` as `model.clip_grad_norm_(x)`, which takes the norm, and its kind."""
+    node = call.place.node
+    if not isinstance(node, ast.Call) or call.open or not call.keywords.keys() <= {"max_norm", "norm_type"}:
+        return ()
+    edit = as_method(call.place.module, node, f"{model}.clip_grad_norm_")
+    return (edit,) if edit is not None else ()
 
 
 def _knows_better(call: Call, model: str) -> bool:

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from itertools import islice
 
 from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import texts
+from dtlint.frameworks.code.microsteps import is_inside
+from dtlint.frameworks.code.ranks import asks_for_ranks
 from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.callers import callers
 from dtlint.languages.python.calls import called
-from dtlint.languages.python.places import place_of
-from dtlint.languages.python.program import Program
-from dtlint.languages.python.reach import stands
+from dtlint.languages.python.editing import dropped, standing
+from dtlint.languages.python.following import ways
+from dtlint.languages.python.names import qualified
+from dtlint.languages.python.places import Place, place_of
+from dtlint.languages.python.program import Definition, Program, definition
+from dtlint.languages.python.reach import enclosing_function, stands
 from dtlint.languages.python.tree import Module, Site
+from dtlint.source import Edit
 
 _STALLS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "empty_cache": (
@@ -31,43 +39,111 @@ _OF_CLOCKS = "synchronize"
 _CLOCKS = ("time", "perf_counter", "monotonic", "elapsed_time", "record", "perf_counter_ns", "process_time")
 """Calls by which a loop measures time."""
 
+_MAX_CALLERS = 20
+_PROFILERS = ("torch.profiler.", "torch.autograd.profiler.", "torch.autograd.profiler_legacy.")
+"""Packages of what records each step."""
+
 
 def stalls(program: Program) -> tuple[Member, ...]:
-    """The collection `code.stalls`: `name`, `reason` of the first such call of each kind in a loop that goes backward
-    in the same round.
+    """The collection `code.stalls`: `name`, `kind`, `reason` of the first such call of each kind in a loop that goes
+    backward in the same round. Edit: `drop`.
     """
     found = []
     for module in program.modules.values():
         for last, (names, reason) in _STALLS.items():
-            for site in _first_of_loops(program, module, last, names):
-                span = module.span(site.node)
-                name = module.text(site.node, 60)
-                found.append(Member(span, texts(span, name=name, reason=reason)))
+            for around, site in _first_of_loops(program, module, last, names):
+                span = around.span(site.node)
+                name = around.text(site.node, 60)
+                edits = {"drop": _dropped(around, site.node)}
+                found.append(Member(span, texts(span, name=name, kind=last, reason=reason), (), edits))
     return tuple(found)
 
 
-def _first_of_loops(program: Program, module: Module, last: str, names: tuple[str, ...]) -> Iterator[Site]:
+def _dropped(module: Module, call: ast.AST) -> tuple[Edit, ...]:
+    found = standing(module, call)
+    edit = dropped(module, found) if found is not None else None
+    return (edit,) if edit is not None else ()
+
+
+def _first_of_loops(
+    program: Program, module: Module, last: str, names: tuple[str, ...]
+) -> Iterator[tuple[Module, Site]]:
     seen: set[int] = set()
     for site in module.called.get(last, ()):
-        if not site.loops or id(site.loops[-1]) in seen or (last == _OF_CLOCKS and _measures(site.loops[-1])):
+        if called(place_of(program, module, site)) not in names:
             continue
-        place = place_of(program, module, site)
-        if called(place) in names and _in_each_step(module, site) and stands(place) is not False:
-            seen.add(id(site.loops[-1]))
-            yield site
+        for around, call in _in_loops(program, module, site):
+            loop = call.loops[-1]
+            timed = _measures(loop) or (call is not site and _measures(site.scope.node))
+            if id(loop) in seen or (last == _OF_CLOCKS and timed):
+                continue
+            place = place_of(program, around, call)
+            if not _is_profiled(place, loop) and _in_each_step(program, around, call) and stands(place) is not False:
+                seen.add(id(loop))
+                yield around, call
 
 
-def _in_each_step(module: Module, site: Site) -> bool:
+def _in_loops(program: Program, module: Module, site: Site) -> Iterator[tuple[Module, Site]]:
+    """The call itself, in a loop; or the calls in loops of the function that makes it wherever there are several
+    ranks (`synchronize()`).
+    """
+    if site.loops:
+        yield module, site
+        return
+    function = enclosing_function(site.scope)
+    place = place_of(program, module, site)
+    if function is None or not all(asks_for_ranks(place, guard) for guard in site.guards):
+        return
+    for around, call in islice(callers(program, Definition(module, function)), _MAX_CALLERS):
+        if call.loops:
+            yield around, call
+
+
+def _in_each_step(program: Program, module: Module, site: Site) -> bool:
     """Whether a call runs in every round of the loop in which the model goes backward, or the optimizer steps."""
     steps = (*module.called.get("backward", ()), *(each for each in module.called.get("step", ()) if _optimizes(each)))
-    same = (step for step in steps if step.loops and step.loops[-1] is site.loops[-1])
+    same = [step for step in steps if step.loops and step.loops[-1] is site.loops[-1]]
+    if not same:
+        beside = (each for each in site.scope.sites if each.loops and each.loops[-1] is site.loops[-1])
+        same = [each for each in beside if _goes_backward(place_of(program, module, each))]
     return any(all(guard in step.guards for guard in site.guards) for step in same)
+
+
+def _goes_backward(place: Place) -> bool:
+    """Whether a call is one of an object of the program that goes backward when it is called: a scaler of losses."""
+    node = place.node
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name | ast.Attribute):
+        return False
+    if not any("__call__" in module.source.text for module in place.program.modules.values()):
+        return False
+    built = [way.end for way in ways(place.at(node.func))]
+    return any(isinstance(end, Place) and _is_scaler(end) for end in built)
+
+
+def _is_scaler(built: Place) -> bool:
+    if not isinstance(built.node, ast.Call):
+        return False
+    names = qualified(built.module, built.node.func, built.scope)
+    found = definition(built.program, built.module, f"{names[0]}.__call__") if len(names) == 1 else None
+    return found is not None and any(_is_backward(site) for site in found.scope.sites)
+
+
+def _is_backward(site: Site) -> bool:
+    node = site.node
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward"
 
 
 def _optimizes(site: Site) -> bool:
     """`optimizer.step()`; a schedule steps once an epoch too."""
     node = site.node
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and "optim" in dotted(node.func.value)
+
+
+def _is_profiled(place: Place, loop: ast.AST) -> bool:
+    """Whether a loop runs inside `with torch.profiler.profile(...)`: it is there to be measured step by step."""
+    blocks = (node for node in ast.walk(place.scope.node) if isinstance(node, ast.With) and is_inside(loop, node))
+    around = (item.context_expr for block in blocks for item in block.items)
+    return any(called(place.at(node)).startswith(_PROFILERS) for node in around)
 
 
 def _measures(loop: ast.AST) -> bool:

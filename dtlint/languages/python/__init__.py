@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 
-from dtlint.languages.python.arguments import parse_words, with_arguments
-from dtlint.languages.python.program import Program, follow_imports, link_modules
+from dtlint.languages.json_tree import Node
+from dtlint.languages.python.arguments import dotted_words, parse_words, with_arguments
+from dtlint.languages.python.imported import follow_imports
+from dtlint.languages.python.memo import Files, Shared
+from dtlint.languages.python.program import Program, joined, link_modules
 from dtlint.languages.python.reading import parse_module
 from dtlint.languages.python.tree import Module
 from dtlint.languages.traced import Word
@@ -17,6 +19,7 @@ __all__ = (
     "MARKERS",
     "Module",
     "Program",
+    "Shared",
     "command_line",
     "follow",
     "imported_modules",
@@ -50,7 +53,6 @@ def marker(data: bytes) -> bool:
     return any(word in data for word in MARKERS)
 
 
-@lru_cache(maxsize=128)
 def read_module(source: Source) -> Module:
     """Read one file: scopes, calls, and the command-line arguments it declares. A syntax error is in `problems`."""
     return with_arguments(parse_module(source))
@@ -66,14 +68,26 @@ def link(modules: Mapping[str, Module], entry: str = "", given: Mapping[str, Set
     return link_modules(modules, entry, given)
 
 
-def follow(entry: Source, find: Callable[[str], Source | None], name: str = "__main__") -> Program:
-    """The program of an entry script: `find` gives the file of a dotted name, None for what lies outside the tree.
+def follow(
+    entry: Source,
+    find: Callable[[str], Source | None],
+    configs: Callable[[str], Node | None] | None = None,
+    shared: Shared | None = None,
+    name: str = "__main__",
+) -> Program:
+    """The program of an entry script: `find` gives the file of a dotted name, None for what lies outside the tree;
+    `configs` the tree of a YAML or JSON file by the path that the program loads.
 
-    A module that is imported and not run has its dotted `name`, from which relative imports lead on.
+    `shared` is what the programs of one tree have found out about its files; it is added to. A module that is imported
+    and not run has its dotted `name`, from which relative imports lead on.
     """
-    return link_modules(follow_imports(entry, find, read_module, name), name)
+    known = shared or Shared()
+    modules, late = follow_imports(entry, find, lambda source, dotted: known.module(source, dotted, read_module), name)
+    return joined(modules, name, None, Files(known, late, configs))
 
 
 def command_line(program: Program, words: tuple[Word, ...]) -> dict[str, Setting]:
-    """What the words after the script give the program's command-line arguments, by destination name."""
-    return parse_words(program.arguments, words)
+    """What the words after the script give the program: its command-line arguments by destination name, and the keys
+    of the config that it loads, with `=` behind each (`trainer.devices=`).
+    """
+    return {**dotted_words(words), **parse_words(program.arguments, words)}

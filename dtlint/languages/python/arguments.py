@@ -8,16 +8,21 @@ from collections.abc import Iterator, Mapping
 
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.constants import evaluate
+from dtlint.languages.python.entry_points import entry_arguments
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Budget, Place
 from dtlint.languages.python.program import Program, link_modules
 from dtlint.languages.python.tree import Argument, Module, Scope
 from dtlint.languages.traced import Word, setting_of
+from dtlint.languages.yaml_scalars import plain_scalar
 from dtlint.value import Origin, Setting, Unknown, Value, truth
 
 _TOLD = frozenset(("action", "choices", "default", "nargs", "required", "type"))
 """What a program says of an argument that it adds."""
 _LONG = re.compile(r"--[a-zA-Z][\w-]*")
+_DENIABLE = ("flag", "BooleanOptionalAction")
+"""Actions of arguments that `--no-flag` switches off."""
+_DOTTED = re.compile(r"(?:--(?=[\w-]+\.)|\+{0,2})([A-Za-z_]\w*(?:\.\w+)*)=")
 _DATACLASS = ("dataclasses.dataclass", "dataclass")
 
 
@@ -26,6 +31,7 @@ def with_arguments(module: Module) -> Module:
     program = link_modules({"": module})
     found = dict(_dataclass_fields(program, module))
     found.update(_argparse(program, module))
+    found.update(entry_arguments(program, module))
     return module._replace(arguments=found)
 
 
@@ -127,12 +133,15 @@ def _field_default(place: Place, item: ast.AnnAssign) -> Setting:
 def parse_words(declared: Mapping[str, Argument], words: tuple[Word, ...]) -> dict[str, Setting]:
     """What a command's words after the script give its declared arguments, by destination name."""
     flags = {flag: name for name, argument in declared.items() for flag in argument.flags if flag.startswith("-")}
+    denials = {f"--no-{flag[2:]}": name for flag, name in flags.items() if declared[name].action in _DENIABLE}
     given: dict[str, Setting] = {}
     index = 0
     while index < len(words):
         shown, _, tail = words[index].shown.partition("=")
         name = flags.get(shown, "")
         index += 1
+        if not name and shown in denials:
+            given[denials[shown]] = setting_of(words[index - 1], False)
         if not name:
             continue
         argument = declared[name]
@@ -146,6 +155,22 @@ def parse_words(declared: Mapping[str, Argument], words: tuple[Word, ...]) -> di
         elif argument.action in ("flag", "BooleanOptionalAction"):
             given[name] = setting_of(words[index - 1], True)
     return given
+
+
+def dotted_words(words: tuple[Word, ...]) -> dict[str, Setting]:
+    """What words such as `trainer.devices=8` give the keys of a config (`trainer.devices=`), the value read as YAML."""
+    found: dict[str, Setting] = {}
+    for word in words:
+        key = _DOTTED.match(word.shown)
+        if key is not None:
+            found[f"{key[1]}="] = _as_yaml(word.part(key.end()))
+    return found
+
+
+def _as_yaml(word: Word) -> Setting:
+    kind, value = plain_scalar(word.text, "safe") if word.text else ("unknown", None)
+    told = setting_of(word, value)
+    return told._replace(value=None) if kind == "null" and isinstance(told, Value) else told
 
 
 def _typed(word: Word, argument: Argument) -> Setting:

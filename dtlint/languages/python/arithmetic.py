@@ -67,6 +67,8 @@ def calculated(place: Place, operation: ast.operator, left: Known, right: Known)
     function = _ARITHMETIC.get(type(operation))
     if isinstance(a, str) and isinstance(b, str) and function is operator.add and len(a) + len(b) < _MAX_TEXT:
         return computed(place, a + b, left, right)
+    if isinstance(a, tuple) and isinstance(b, tuple) and function is operator.add and len(a) + len(b) < _MAX_TEXT:
+        return computed(place, a + b, left, right)
     if (
         function is None
         or not isinstance(a, int | float)

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dtlint.languages.python.tree import HERE, Binding, BindingKind, Guard, Scope
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_BINDERS = (ast.stmt, ast.NamedExpr, ast.withitem)
+BINDERS = (ast.stmt, ast.NamedExpr, ast.withitem)
+"""Kinds of nodes that may bind a name."""
 
 
 def receiver(scope: Scope) -> str:
@@ -38,7 +39,7 @@ def inner_name(scope: Scope, name: str) -> str:
 
 def bind(node: ast.AST, scope: Scope, guards: tuple[Guard, ...], loops: tuple[ast.AST, ...]) -> None:
     """Bind what a statement or expression binds in the scope that it stands in; most bind nothing."""
-    if not isinstance(node, _BINDERS):
+    if not isinstance(node, BINDERS):
         return
     if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
         defined = f"{HERE}.{inner_name(scope, node.name)}"

@@ -9,8 +9,9 @@ from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.building import Here, Seen, defaults, enter
 from dtlint.languages.python.building_values import is_built, leaf_of, means, spread, value_of
 from dtlint.languages.python.built import DICT, LIST, Built, Part, copied, leaf
+from dtlint.languages.python.imported import absolute
 from dtlint.languages.python.names import qualified
-from dtlint.languages.python.program import Definition, absolute, definition
+from dtlint.languages.python.program import Definition, definition
 from dtlint.value import Unknown, Value
 
 _WRAPPERS = ("nemo_run.Config", "nemo_run.Partial", "functools.partial", "fiddle.Config", "fiddle.Partial")

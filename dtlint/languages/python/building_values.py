@@ -13,13 +13,13 @@ from dtlint.languages.python.constants import evaluate
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.names import lookup
 from dtlint.languages.python.places import unknown
-from dtlint.languages.python.program import Definition
+from dtlint.languages.python.program import Definition, entry_script, is_entry
 from dtlint.value import Choice, Unknown, Value, written
 
 
 def run_program(run: Run) -> None:
     """Run through the entry script; `run.met` has the calls that are only noted, as they are reached."""
-    module = run.program.main
+    module = entry_script(run.program)
     here = Here(run, module, module.top, {}, 0)
     body = module.top.node.body if isinstance(module.top.node, ast.Module) else []
     run_statements(body, here, value_of)
@@ -48,7 +48,7 @@ def _name(node: ast.expr, here: Here) -> Part:
     if node.id in here.names:
         return here.names[node.id]
     if node.id == "__name__":
-        name = "__main__" if here.module is here.run.program.main else here.module.name
+        name = "__main__" if is_entry(here.run.program, here.module) else here.module.name
         return written(name, here.module.span(node))
     if lookup(here.scope, node.id)[0] is here.scope and here.depth:
         return unknown(here.place(node), f"{node.id} is not set on the way here")

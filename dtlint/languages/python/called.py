@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.tree import Scope, Site
 
 
@@ -78,3 +79,14 @@ def _is_bound(function: Scope, call: ast.Call) -> bool:
     if any(_last_word(decorator) == "staticmethod" for decorator in node.decorator_list):
         return False
     return isinstance(call.func, ast.Attribute) or node.name == "__init__"
+
+
+def annotated_word(node: ast.expr | None) -> str:
+    """The last word of an annotation; that of `X | None` and `Optional[X]` is X."""
+    if isinstance(node, ast.BinOp):
+        return annotated_word(node.left)
+    if isinstance(node, ast.Subscript) and dotted(node.value).rpartition(".")[2] == "Optional":
+        return annotated_word(node.slice)
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value.rpartition(".")[2]
+    return dotted(node).rpartition(".")[2] if node is not None else ""

@@ -11,7 +11,7 @@ from dtlint.languages.python.dicts import Passed, unpacked_dict
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.names import lookup, qualified
 from dtlint.languages.python.places import Place, place_of, unknown
-from dtlint.languages.python.program import Program
+from dtlint.languages.python.program import Program, all_modules
 from dtlint.languages.python.tree import Module
 from dtlint.record import NamedTuple
 from dtlint.source import Span
@@ -52,7 +52,9 @@ def calls(program: Program, names: Iterable[str]) -> Iterator[Call]:
     wanted = frozenset(names)
     last = frozenset(name.rpartition(".")[2] for name in wanted)
     found = (
-        place_and_loops for module in program.modules.values() for place_and_loops in _likely(program, module, last)
+        place_and_loops
+        for module in all_modules(program).values()
+        for place_and_loops in _likely(program, module, last)
     )
     named = ((place, called(place), loops) for place, loops in found)
     wanted_calls = (call_at(place, name)._replace(loops=loops) for place, name, loops in named if name in wanted)
@@ -112,11 +114,11 @@ def call_at(place: Place, name: str) -> Call:
 
 def _arguments(place: Place, node: ast.Call) -> tuple[tuple[Passed, ...], dict[str, tuple[Passed, ...]], str]:
     hidden = "" if not any(isinstance(item, ast.Starred) for item in node.args) else "a * argument"
-    positional = tuple(Passed(place.at(item)) for item in node.args if not isinstance(item, ast.Starred))
+    positional = tuple(_passed(place, item) for item in node.args if not isinstance(item, ast.Starred))
     keywords: dict[str, tuple[Passed, ...]] = {}
     for keyword in node.keywords:
         if keyword.arg is not None:
-            keywords[keyword.arg] = (Passed(place.at(keyword.value)),)
+            keywords[keyword.arg] = (_passed(place, keyword.value),)
             continue
         rebuilt = unpacked_dict(place.at(keyword.value))
         if rebuilt is None:
@@ -124,6 +126,11 @@ def _arguments(place: Place, node: ast.Call) -> tuple[tuple[Passed, ...], dict[s
         else:
             keywords.update(rebuilt)
     return positional, keywords, hidden
+
+
+def _passed(place: Place, node: ast.expr) -> Passed:
+    """One argument of a call: a question of its own, whatever the others take."""
+    return Passed(place._replace(node=node, budget=place.budget.anew()))
 
 
 def passed(call: Call, name: str, position: int | None = None) -> tuple[Passed, ...]:

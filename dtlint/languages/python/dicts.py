@@ -5,16 +5,17 @@ from __future__ import annotations
 import ast
 
 from dtlint.languages.python.bindings import dotted
-from dtlint.languages.python.following import calls_of, ways
+from dtlint.languages.python.entered import calls_of
+from dtlint.languages.python.following import ways
 from dtlint.languages.python.names import lookup
 from dtlint.languages.python.places import Place
 from dtlint.languages.python.tree import Guard
 from dtlint.record import NamedTuple
 from dtlint.value import Unknown
 
-_CHANGES = (
-    "update", "pop", "clear", "setdefault", "popitem", "append", "extend", "insert", "remove", "sort", "reverse",
-)  # fmt: skip
+CHANGES = frozenset((
+    "add", "update", "pop", "clear", "setdefault", "popitem", "append", "extend", "insert", "remove", "sort", "reverse",
+))  # fmt: skip
 
 
 class Passed(NamedTuple):
@@ -144,11 +145,6 @@ def changed_on_the_way(place: Place, end: Place) -> bool:
     return _is_changed(end, {step.label for step in end.chain[len(place.chain) :]} - {own})
 
 
-def is_grown(place: Place) -> bool:
-    """Whether a list that is written at a place is changed under a name that led there."""
-    return _is_changed(place, {step.label for step in place.chain})
-
-
 def _is_changed(end: Place, names: set[str]) -> bool:
     return bool(names) and any(_changes(site.node, names) for site in end.scope.sites)
 
@@ -158,7 +154,7 @@ def _changes(node: ast.AST, names: set[str]) -> bool:
         return any(isinstance(item, ast.Subscript) and dotted(item.value) in names for item in node.targets)
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return False
-    return node.func.attr in _CHANGES and dotted(node.func.value) in names
+    return node.func.attr in CHANGES and dotted(node.func.value) in names
 
 
 def is_changed(place: Place) -> bool:

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from dtlint.languages.python.bindings import dotted, receiver
 from dtlint.languages.python.following import bound, returned, ways
 from dtlint.languages.python.names import attribute_bindings, lookup, qualified
-from dtlint.languages.python.places import Frame, Place, Way, conditions_at
-from dtlint.languages.python.program import Definition, definition
+from dtlint.languages.python.places import Frame, Place, Way
+from dtlint.languages.python.program import Definition, definition, subclasses
+from dtlint.languages.python.reaching import set_by_methods
 from dtlint.languages.python.tree import Binding, Scope
 from dtlint.record import NamedTuple
-from dtlint.value import Step
+from dtlint.value import Step, Unknown
 
 _MAX_BASES = 4
 _FIELDS = ("field", "Field")
@@ -30,12 +31,18 @@ def instances(place: Place) -> list[Instance]:
     owner = _receiver_class(place)
     if owner is not None:
         return [Instance(owner)]
-    found = [_built(way.end) if isinstance(way.end, Place) else None for way in ways(place)]
+    ends = [way.end for way in ways(place)]
+    found = [_built(end) if isinstance(end, Place) else None for end in ends if not _is_nothing(end)]
     known = [item for item in found if item is not None]
-    if len(known) == len(found):
+    if known and len(known) == len(found):
         return known
     annotated = annotated_class(place)
     return [Instance(annotated)] if annotated is not None else []
+
+
+def _is_nothing(end: Place | Unknown) -> bool:
+    """Whether a way ends in None, whose attributes nothing reads."""
+    return isinstance(end, Place) and isinstance(end.node, ast.Constant) and end.node.value is None
 
 
 def is_built_here(place: Place) -> bool:
@@ -112,6 +119,11 @@ def _declared_class(place: Place, owner: Definition, attribute: str) -> Definiti
         for item in node.body if isinstance(node, ast.ClassDef) else []:
             if isinstance(item, ast.AnnAssign) and dotted(item.target) == attribute:
                 return _class_named(place._replace(module=found.module, scope=found.scope), item.annotation)
+        assigned = found.scope.bindings.get(f"self.{attribute}", [])
+        inside = place._replace(module=found.module, frames=(), guards=(), depth=place.depth + 1)
+        named = [_annotated(inside, binding.method or found.scope, [binding]) for binding in assigned]
+        if any(named):
+            return next(item for item in named if item is not None)
     return None
 
 
@@ -125,6 +137,17 @@ def _with_bases(place: Place, owner: Definition) -> Iterator[Definition]:
         inside = place._replace(module=found.module, scope=found.scope.parent or found.scope)
         bases = [_class_named(inside, base) for base in node.bases] if isinstance(node, ast.ClassDef) else []
         waiting.extend(base for base in bases if base is not None)
+
+
+def foreign_bases(place: Place) -> list[str]:
+    """The qualified names of the classes outside the program that the class of an object inherits from."""
+    found: list[str] = []
+    for owner in instances(place):
+        for each in _with_bases(place, owner.definition):
+            node, outer = each.scope.node, each.scope.parent or each.scope
+            for base in node.bases if isinstance(node, ast.ClassDef) else []:
+                found.extend(qualified(each.module, base, outer))
+    return [name for name in found if definition(place.program, place.module, name) is None]
 
 
 def method(place: Place, node: ast.Attribute) -> Definition | None:
@@ -146,12 +169,30 @@ def members(place: Place, node: ast.Attribute) -> list[Way]:
 
 def _of_class(place: Place, owners: list[Instance], attribute: str) -> Iterator[Way]:
     for owner in owners:
-        passed = _passed(owner, attribute)
-        if passed is not None:
-            yield from ways(passed)
+        if owner.built is None and _is_overridden(place, owner.definition, attribute):
             continue
-        sources = (list(_held(place, owner, found, attribute)) for found in _with_bases(place, owner.definition))
+        passed = _passed(owner, attribute)
+        classes = list(_with_bases(place, owner.definition))
+        assigned = [item for found in classes for item in found.scope.bindings.get(f"self.{attribute}", [])]
+        if passed is not None and all(binding.guards for binding in assigned):
+            yield from ways(passed)
+        if passed is not None and not assigned:
+            continue
+        sources = (list(_held(place, owner, found, attribute, passed is None)) for found in classes)
         yield from next((held for held in sources if held), [])
+
+
+def _is_overridden(place: Place, owner: Definition, attribute: str) -> bool:
+    """Whether a class that builds on another one gives an attribute a value of its own in its body."""
+    others = subclasses(place.program, owner.scope.name.rpartition(".")[2])
+    return any(attribute in scope.bindings and scope is not owner.scope for scope in others)
+
+
+def declared_ways(place: Place, name: str) -> Iterator[Way]:
+    """What the body of the class gives to `self.x`, as seen from one of its methods."""
+    owner = _receiver_class(place.at(ast.Name(name.partition(".")[0], ast.Load())))
+    if owner is not None:
+        yield from _body_default(place, owner, name.partition(".")[2])
 
 
 def _passed(owner: Instance, attribute: str) -> Place | None:
@@ -170,25 +211,39 @@ def _fields(owner: Definition) -> dict[str, list[Binding]]:
     return {dotted(item.target): [] for item in body if isinstance(item, ast.AnnAssign)}
 
 
-def _held(place: Place, owner: Instance, found: Definition, attribute: str) -> Iterator[Way]:
-    """What a class itself gives to an attribute: its methods, a property, or a default in its body."""
+def _held(place: Place, owner: Instance, found: Definition, attribute: str, defaulted: bool) -> Iterator[Way]:
+    """What a class itself gives to an attribute: its methods, a property, or a default in its body, unless it is
+    `defaulted` no more because the call that builds the object passes it.
+    """
     step = Step(place.module.span(place.node), attribute)
     inner = place._replace(
         module=found.module, scope=found.scope, guards=(), frames=(), chain=(*place.chain, step), depth=place.depth + 1
     )
     assigned = found.scope.bindings.get(f"self.{attribute}", [])
     if assigned:
+        if defaulted and all(binding.guards for binding in assigned):
+            yield from _body_default(place, found, attribute)
         yield from _assigned(inner, owner, assigned)
         return
     property_ = found.module.definitions.get(f"{found.scope.name}.{attribute}")
     if property_ is not None:
         yield from returned(place, Definition(found.module, property_)) if _is_property(property_) else ()
         return
+    yield from _body_default(place, found, attribute)
+
+
+def _body_default(place: Place, found: Definition, attribute: str) -> Iterator[Way]:
+    """The default that the body of a class gives to a field."""
     bindings = found.scope.bindings.get(attribute, [])
-    if len(bindings) == 1 and isinstance(bindings[0].node, ast.expr):
-        note = f"the default of {found.scope.name}.{attribute}"
-        for way in ways(inner.at(_default(bindings[0].node))):
-            yield way._replace(assumed=way.assumed or note)
+    if len(bindings) != 1 or not isinstance(bindings[0].node, ast.expr):
+        return
+    step = Step(place.module.span(place.node), attribute)
+    inner = place._replace(
+        module=found.module, scope=found.scope, guards=(), frames=(), chain=(*place.chain, step), depth=place.depth + 1
+    )
+    note = f"the default of {found.scope.name}.{attribute}"
+    for way in ways(inner.at(_default(bindings[0].node))):
+        yield way._replace(assumed=way.assumed or note)
 
 
 def _is_property(scope: Scope) -> bool:
@@ -198,14 +253,13 @@ def _is_property(scope: Scope) -> bool:
 
 
 def _assigned(inner: Place, owner: Instance, bindings: list[Binding]) -> Iterator[Way]:
-    last = max((index for index, binding in enumerate(bindings) if not binding.guards), default=0)
-    for binding in bindings[last:]:
-        method_ = binding.method or inner.scope
+    owned = [(binding.method or inner.scope, binding) for binding in bindings]
+    for method_, binding, conditions in set_by_methods(inner, owned):
         frames = (Frame(method_, owner.built),) if owner.built is not None and _is_init(method_) else ()
         at = inner._replace(scope=method_, node=binding.place, guards=binding.guards, frames=frames)
-        conditions = conditions_at(at, binding.guards)
+        entered = tuple(item._replace(place=item.place._replace(frames=frames)) for item in conditions)
         for way in bound(at, binding):
-            yield way._replace(conditions=(*conditions, *way.conditions))
+            yield way._replace(conditions=(*entered, *way.conditions))
 
 
 def _is_init(scope: Scope) -> bool:

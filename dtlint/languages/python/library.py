@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Mapping
 
 from dtlint.languages.python.arithmetic import as_sure_as, computed
+from dtlint.languages.python.devices import accelerator
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.objects import Evaluate
 from dtlint.languages.python.places import Place, unknown
@@ -39,6 +40,9 @@ def call_value(place: Place, node: ast.AST, evaluate: Evaluate) -> Setting:
     name = names[0] if len(names) == 1 else ""
     if name in MEANINGS and not node.args and not node.keywords:
         return opaque._replace(means=MEANINGS[name])
+    device = accelerator(place, name)
+    if device is not None:
+        return device
     arguments = [evaluate(place.inner(item)) for item in node.args] if name in _READ and not node.keywords else []
     if name in ("os.environ.get", "os.getenv") and arguments:
         return environment_value(place, arguments[0], arguments[1] if len(arguments) > 1 else None)

@@ -6,32 +6,57 @@ import ast
 from collections.abc import Callable
 
 from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.entered import command_argument
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.instances import instances
-from dtlint.languages.python.names import qualified
+from dtlint.languages.python.names import lookup, qualified
 from dtlint.languages.python.places import Place
-from dtlint.languages.python.program import definition
+from dtlint.languages.python.program import declared_argument, definition, given_argument
+from dtlint.languages.python.tree import Argument
+from dtlint.source import Span
 from dtlint.value import Setting, Step, Unknown, Value
 
 Evaluate = Callable[[Place], Setting]
 
-_ARGUMENT_NAMES = ("args", "opt", "opts", "cfg", "config", "hparams", "training_args", "train_args", "script_args")
-"""Names under which a function is usually passed the parsed command line."""
+_ARGUMENT_NAMES = ("args", "opt", "opts", "cfg", "config", "hparams")
+"""Names under which a function is usually passed the parsed command line; `training_args` and the like are too."""
 
 
 def command_line_argument(place: Place, node: ast.AST) -> Setting | None:
     """`args.lr`: what the launch passes for the script's argument, else the default that it declares."""
     if not isinstance(node, ast.Attribute):
         return None
-    declared = place.program.arguments.get(node.attr)
-    if declared is None or not _holds_arguments(place, node):
+    declared = declared_argument(place.program, node.attr)
+    if declared is None or not _holds_arguments(place, node, declared):
         return None
-    step = Step(place.module.span(node), declared.flags[0] if declared.flags else node.attr)
-    given = place.program.given
-    if given is not None and node.attr in given:
-        return _chained(given[node.attr], place, step)
+    return _told(place, node.attr, declared)
+
+
+def entry_argument(place: Place, node: ast.AST) -> Setting | None:
+    """A parameter of the function that the command line is passed to: as the launch passes it, else its default."""
+    if not isinstance(node, ast.Name):
+        return None
+    holder, bindings = lookup(place.scope, node.id)
+    if holder is None or not bindings or bindings[0].kind != "parameter":
+        return None
+    declared = command_argument(place, holder, node.id)
+    return _told(place, node.id, declared) if declared is not None else None
+
+
+def rest_argument(place: Place, holder: ast.AST, name: str) -> Setting | None:
+    """`options["size"]` of a function that takes the command line as `**options`."""
+    scope = lookup(place.scope, holder.id)[0] if isinstance(holder, ast.Name) else None
+    declared = command_argument(place, scope, name) if scope is not None else None
+    return _told(place, name, declared) if declared is not None else None
+
+
+def _told(place: Place, name: str, declared: Argument) -> Setting:
+    step = Step(place.module.span(place.node), declared.flags[0] if declared.flags else name)
+    given, certain = given_argument(place.program, name)
+    if given is not None:
+        return _chained(given, place, step)
     value = _chained(declared.default, place, step)
-    if (given is None or place.program.open) and isinstance(value, Value):
+    if not certain and isinstance(value, Value):
         return value._replace(
             origin=value.origin._replace(
                 kind="assumed", note="the command may pass another value", how=f"pass {step.label} in the launch"
@@ -46,7 +71,7 @@ def _chained(value: Setting, place: Place, step: Step) -> Setting:
     return value
 
 
-def _holds_arguments(place: Place, node: ast.Attribute) -> bool:
+def _holds_arguments(place: Place, node: ast.Attribute, declared: Argument) -> bool:
     """Whether an attribute is one of the parsed command line: of what a parse call returns, or of what is passed in
     under a usual name and is of no class that the program tells.
     """
@@ -54,13 +79,13 @@ def _holds_arguments(place: Place, node: ast.Attribute) -> bool:
     ends = [way.end for way in ways(holder)]
     built = [end for end in ends if not isinstance(end, Unknown) and isinstance(end.node, ast.Call)]
     if built:
-        return any(_last_word(end.node).startswith("parse") for end in built)
-    return dotted(node.value).rpartition(".")[2] in _ARGUMENT_NAMES and not _is_of_other_class(holder, node.attr)
+        return any(_last_word(end.node).startswith(("parse", "cli", "CLI")) for end in built)
+    last = dotted(node.value).rpartition(".")[2]
+    return (last in _ARGUMENT_NAMES or last.endswith("_args")) and not _is_of_other_class(holder, declared.place)
 
 
-def _is_of_other_class(holder: Place, attribute: str) -> bool:
+def _is_of_other_class(holder: Place, declared: Span) -> bool:
     """Whether an object's class is known and is not the one that declares the argument."""
-    declared = holder.program.arguments[attribute].place
     owners = instances(holder)
     spans = (owner.definition.module.span(owner.definition.scope.node) for owner in owners)
     return bool(owners) and not any(

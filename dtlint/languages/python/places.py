@@ -12,16 +12,33 @@ from dtlint.value import Origin, Step, Unknown
 MAX_STEPS = 2_000
 """Most expressions visited for one question; a hostile file can double the ways at each line."""
 
+MAX_DEPTH = 24
+"""Most expressions that lead one to the other."""
+
 
 class Budget:
-    """Steps left for one question, and what it has found out so far: about conditions, and about names (`memo`)."""
+    """Steps left for one question, and what it has found out so far: about conditions, and about names (`memo`).
 
-    __slots__ = ("left", "memo", "verdicts")
+    `closed`: a class whose name a function's annotation returns where the function is not to be entered.
+    """
 
-    def __init__(self, left: int = MAX_STEPS) -> None:
+    __slots__ = ("closed", "left", "memo", "verdicts")
+
+    def __init__(self, left: int = MAX_STEPS, closed: str = "", whole: Budget | None = None) -> None:
         self.left = left
-        self.verdicts: dict[tuple[int, ...], bool | None] = {}
-        self.memo: dict[tuple[str, int, str], object] = {}
+        self.closed = closed
+        self.verdicts: dict[tuple[int, ...], bool | None] = {} if whole is None else whole.verdicts
+        self.memo: dict[tuple[str, int, str], object] = {} if whole is None else whole.memo
+
+    def part(self, most: int) -> Budget:
+        """At most so many steps, for a part of the question; it knows what the whole has found out."""
+        return Budget(min(most, self.left), self.closed, self)
+
+    def anew(self) -> Budget:
+        """The same knowledge with all steps to spend, for the next question (another argument of one call)."""
+        fresh = Budget(MAX_STEPS, self.closed)
+        fresh.verdicts = self.verdicts
+        return fresh
 
     def spend(self) -> bool:
         """Take one step; False when none is left."""
@@ -105,5 +122,11 @@ def guard_text(module: Module, guard: Guard) -> str:
     """A condition as people read it."""
     if guard.test is None:
         return "in another branch"
-    text = module.text(guard.test)
+    text = ast.unparse(guard.test) if _is_of_match(guard.test) else module.text(guard.test)
     return text if guard.holds else f"not ({text})"
+
+
+def _is_of_match(test: ast.expr) -> bool:
+    """Whether a test is that of a `case`, whose subject stands before it."""
+    first = test.values[0] if isinstance(test, ast.BoolOp) else test
+    return isinstance(first, ast.Compare) and first.left.lineno < first.lineno

@@ -5,31 +5,18 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Mapping
 
+from dtlint.languages.json_tree import Node
+from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.imported import absolute, dotted_name
+from dtlint.languages.python.memo import Definition as Definition
+from dtlint.languages.python.memo import Files, Found, Memo
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.tree import HERE, Argument, Module, Scope, Site
 from dtlint.record import NamedTuple
 from dtlint.source import Source
 from dtlint.value import Setting
 
-MAX_MODULES = 60
-"""Most files that are followed from one entry script."""
-MAX_CHARACTERS = 8_000_000
-"""Most text that is read from one entry script on."""
 _MAX_REEXPORTS = 5
-
-
-class Memo:
-    """What has been found out about one program: definitions by module and name, calls of functions, and, as far as
-    the values that a launch gives allow, reachable places.
-    """
-
-    __slots__ = ("callers", "definitions", "reaches")
-
-    def __init__(self, of_files: Memo | None = None) -> None:
-        """`of_files`: what the same files told before; what a launch gives is left behind."""
-        self.callers: dict[Scope, tuple[tuple[Module, Site], ...]] = {} if of_files is None else of_files.callers
-        self.definitions: dict[tuple[str, str], Definition | None] = {} if of_files is None else of_files.definitions
-        self.reaches: dict[tuple[object, ...], object] = {}
 
 
 class Program(NamedTuple):
@@ -53,86 +40,70 @@ class Program(NamedTuple):
         return self.modules[self.entry]
 
 
-class Definition(NamedTuple):
-    """A function or class and the module that defines it."""
-
-    module: Module
-    scope: Scope
-
-
 def link_modules(modules: Mapping[str, Module], entry: str = "", given: Mapping[str, Setting] | None = None) -> Program:
     """A program of modules by dotted name or path (`pkg/train.py`); the first is the entry unless `entry` is given."""
     named = {dotted_name(key): module._replace(name=dotted_name(key)) for key, module in modules.items()}
-    main = dotted_name(entry) if entry else next(iter(named))
-    declared = dict(named[main].arguments)
-    for module in named.values():
+    return joined(named, dotted_name(entry) if entry else next(iter(named)), given, Files())
+
+
+def joined(modules: Mapping[str, Module], entry: str, given: Mapping[str, Setting] | None, files: Files) -> Program:
+    """A program of modules that have their names already; `files` has what other programs of the tree have found, and
+    how more files are read.
+    """
+    declared = dict(modules[entry].arguments)
+    for module in modules.values():
         for name, argument in module.arguments.items():
             declared.setdefault(name, argument)
-    return Program(named, main, given, declared, False, Memo())
-
-
-def dotted_name(key: str) -> str:
-    """The module name of a path below the root (`pkg/__init__.py` is `pkg`); a dotted name stays as it is."""
-    if not key.endswith(".py"):
-        return key
-    parts = [part for part in key[:-3].split("/") if part not in ("", ".", "..")]
-    return ".".join(parts[:-1] if len(parts) > 1 and parts[-1] == "__init__" else parts)
-
-
-def follow_imports(
-    entry: Source, find: Callable[[str], Source | None], read: Callable[[Source], Module], name: str = "__main__"
-) -> Mapping[str, Module]:
-    """The entry script under its `name` and, breadth first, the modules that it imports.
-
-    It ends at MAX_MODULES files or MAX_CHARACTERS in all; the modules that are left out are as if outside the tree.
-    """
-    modules = {name: read(entry)._replace(name=name)}
-    waiting = [(modules[name].package, each) for each in modules[name].imports]
-    tried: set[str] = set()
-    left = MAX_CHARACTERS - len(entry.text)
-    while waiting and len(modules) < MAX_MODULES and left > 0:
-        target = absolute(*waiting.pop(0))
-        source = find(target) if target and target not in tried else None
-        tried.add(target)
-        if source is not None:
-            left -= len(source.text)
-            modules[target] = module = read(source)._replace(name=target)
-            waiting.extend((module.package, name) for name in module.imports)
-    return modules
-
-
-def absolute(package: str, name: str) -> str:
-    """A relative module name (`.utils`) as seen from a package (`pkg`) made absolute (`pkg.utils`)."""
-    bare = name.lstrip(".")
-    level = len(name) - len(bare)
-    if not level:
-        return name
-    parts = package.split(".") if package else []
-    base = parts[: len(parts) - level + 1]
-    return ".".join([*base, bare] if bare else base)
+    return Program(modules, entry, given, declared, False, Memo(files))
 
 
 def definition(program: Program, module: Module, name: str) -> Definition | None:
     """The function or class that a qualified name, seen from `module`, means, if a file of the program defines it."""
     key = (module.name, name)
-    if key not in program.memo.definitions:
-        found = locate(program, module, name)
-        program.memo.definitions[key] = None if found is None else _lookup(program, *found, depth=0)
-    return program.memo.definitions[key]
+    if key not in program.memo.files.definitions:
+        found = _located(program, module, name)
+        program.memo.files.definitions[key] = None if found is None else _lookup(program, *found, depth=0)
+    known = program.memo.files.definitions[key]
+    program.memo.note("definition", module, name, None if known is None else (known.module.name, known.scope))
+    return known
 
 
 def locate(program: Program, module: Module, name: str) -> tuple[Module, str] | None:
     """The module of the program that a qualified name leads into, and what remains of the name there."""
+    found = _located(program, module, name)
+    program.memo.note("location", module, name, _as_said(found))
+    return found
+
+
+def _as_said(found: tuple[Module, str] | None) -> tuple[str, Scope, str] | None:
+    """A place in a module as another program's is compared with it."""
+    return None if found is None else (found[0].name, found[0].top, found[1])
+
+
+def _located(program: Program, module: Module, name: str) -> tuple[Module, str] | None:
     if name.startswith(f"{HERE}."):
         return module, name[len(HERE) + 1 :]
+    key = (module.name, name)
+    if key not in program.memo.files.located:
+        program.memo.files.located[key] = _searched(program, module, name)
+    return program.memo.files.located[key]
+
+
+def _searched(program: Program, module: Module, name: str) -> tuple[Module, str] | None:
     parts = absolute(module.package, name).split(".")
     folders: tuple[list[str], ...] = ([], module.name.split(".")[:-1], program.entry.split(".")[:-1])
     for length in range(len(parts), 0, -1):
         for prefix in ([*folder, *parts[:length]] for folder in folders):
-            holder = program.modules.get(".".join(prefix))
+            holder = module_named(program, ".".join(prefix))
             if holder is not None:
                 return holder, ".".join(parts[length:])
     return None
+
+
+def module_named(program: Program, name: str) -> Module | None:
+    """The module of a dotted name, if it lies in the tree; not a noted question, but a part of some."""
+    found, late = program.modules.get(name), program.memo.files.late
+    return late.module(name) if found is None and late is not None else found
 
 
 def _lookup(program: Program, module: Module, name: str, depth: int) -> Definition | None:
@@ -141,7 +112,7 @@ def _lookup(program: Program, module: Module, name: str, depth: int) -> Definiti
     if depth > _MAX_REEXPORTS or not name:
         return None
     for holder, target in (*_inherited(module, name), *_reexported(module, name)):
-        found = locate(program, holder, target)
+        found = _located(program, holder, target)
         if found is not None and found != (module, name):
             inner = _lookup(program, *found, depth + 1)
             if inner is not None:
@@ -171,8 +142,14 @@ def _reexported(module: Module, name: str) -> Iterator[tuple[Module, str]]:
 
 def binding_module(program: Program, module: Module, name: str) -> tuple[Module, str] | None:
     """The module that binds an imported name at its top level, through `import *`, and the name there."""
+    found = _binding_module(program, module, name)
+    program.memo.note("binding", module, name, _as_said(found))
+    return found
+
+
+def _binding_module(program: Program, module: Module, name: str) -> tuple[Module, str] | None:
     for _ in range(_MAX_REEXPORTS):
-        found = locate(program, module, name)
+        found = _located(program, module, name)
         if found is None or not found[1] or found[1] in found[0].top.bindings:
             return found
         module, rest = found
@@ -184,54 +161,108 @@ def binding_module(program: Program, module: Module, name: str) -> tuple[Module,
 
 
 def _binds(program: Program, module: Module, name: str) -> bool:
-    found = locate(program, module, name)
+    found = _located(program, module, name)
     return found is not None and (found[1] in found[0].top.bindings or bool(found[0].stars))
 
 
 def with_given(program: Program, given: Mapping[str, Setting], more: bool) -> Program:
     """The program as a launch starts it that passes these values, and maybe `more`."""
-    return program._replace(given=given, open=more, memo=Memo(program.memo))
+    return program._replace(given=given, open=more, memo=Memo(program.memo.files))
 
 
-def callers(program: Program, wanted: Definition) -> tuple[tuple[Module, Site], ...]:
-    """Every call of a function in the program, with the module that it stands in; a class's construction calls its
-    `__init__`.
-
-    A method called on an object of unknown class counts if no other class of the program has a method of that name.
-    """
-    if wanted.scope not in program.memo.callers:
-        program.memo.callers[wanted.scope] = tuple(_callers(program, wanted))
-    return program.memo.callers[wanted.scope]
+def declared_argument(program: Program, name: str) -> Argument | None:
+    """The command-line argument of this destination name that the program declares, None if it declares none."""
+    found = program.arguments.get(name)
+    program.memo.note("argument", None, name, found)
+    return found
 
 
-def _callers(program: Program, wanted: Definition) -> Iterator[tuple[Module, Site]]:
-    last = wanted.scope.name.rpartition(".")[2]
-    owner = wanted.scope.parent
-    if owner is not None and isinstance(owner.node, ast.ClassDef):
-        if last == "__init__":
-            yield from callers(program, Definition(wanted.module, owner))
-            return
-        loose = sum(_has_method(module, last) for module in program.modules.values()) == 1
-    else:
-        loose = False
+def given_argument(program: Program, name: str) -> tuple[Setting | None, bool]:
+    """What the launch passes for an argument, None if nothing, and whether that is certain."""
+    given = program.given
+    found = (given.get(name) if given is not None else None), given is not None and not program.open
+    program.memo.note("given", None, name, found)
+    return found
+
+
+def entry_script(program: Program) -> Module:
+    """The script that is launched."""
+    program.memo.note("script", None, None, program.main.top)
+    return program.main
+
+
+def is_entry(program: Program, module: Module) -> bool:
+    """Whether a module is the script that is launched."""
+    found = module.name == program.entry
+    program.memo.note("entry", module, None, found)
+    return found
+
+
+def all_modules(program: Program) -> Mapping[str, Module]:
+    """All files of the program, for questions that look at each of them."""
+    program.memo.note("modules", None, None, program.modules)
+    return program.modules
+
+
+def holder_of(program: Program, source: Source) -> Module | None:
+    """The module that a file is in the program, None if it is none of those that were followed."""
+    found = next((module for module in program.modules.values() if module.source is source), None)
+    program.memo.note("source", None, source, None if found is None else (found.name, found.top))
+    return found
+
+
+def subclasses(program: Program, name: str) -> tuple[Scope, ...]:
+    """The classes of the program that name one of this last word among their bases."""
+    files = program.memo.files
+    if files.subclasses is None:
+        files.subclasses = _by_base(program)
+    found = files.subclasses.get(name, ())
+    program.memo.note("subclasses", None, name, found)
+    return found
+
+
+def _by_base(program: Program) -> dict[str, tuple[Scope, ...]]:
+    found: dict[str, tuple[Scope, ...]] = {}
     for module in program.modules.values():
-        for site in module.called.get(last, ()):
-            if _calls(program, module, site, wanted, loose):
-                yield module, site
+        for scope in module.definitions.values():
+            for base in scope.node.bases if isinstance(scope.node, ast.ClassDef) else ():
+                word = dotted(base).rpartition(".")[2]
+                found[word] = (*found.get(word, ()), scope)
+    return found
 
 
-def _has_method(module: Module, name: str) -> int:
-    """How many classes of a module define a method of this name."""
-    methods = (scope for key, scope in module.definitions.items() if key.endswith(f".{name}"))
-    return sum(scope.parent is not None and isinstance(scope.parent.node, ast.ClassDef) for scope in methods)
+def reads_configs(program: Program) -> bool:
+    """Whether the config files that the program loads are at hand."""
+    found = program.memo.files.configs is not None
+    program.memo.note("configs", None, None, found)
+    return found
 
 
-def _calls(program: Program, module: Module, site: Site, wanted: Definition, loose: bool) -> bool:
-    names = qualified(module, site.node.func, site.scope) if isinstance(site.node, ast.Call) else ()
-    if not names:
-        return loose
-    found = (definition(program, module, name) for name in names)
-    return any(item is not None and item.scope is wanted.scope for item in found)
+def config_file(program: Program, path: str) -> Node | None:
+    """The tree of a config file by the path that the program loads."""
+    find = program.memo.files.configs
+    found = find(path) if find is not None else None
+    program.memo.note("config", None, path, found)
+    return found
+
+
+def imports_from(program: Program, package: str) -> bool:
+    """Whether a file of the program imports from a package whose name begins so."""
+    if package not in program.memo.files.packages:
+        names = (name for module in program.modules.values() for name in module.imports)
+        program.memo.files.packages[package] = any(name.partition(".")[0].startswith(package) for name in names)
+    found = program.memo.files.packages[package]
+    program.memo.note("package", None, package, found)
+    return found
+
+
+def unnoted(program: Program, find: Callable[[], Found]) -> Found:
+    """What `find` finds, without a note of what it asks: the answer as a whole is noted."""
+    noting, program.memo.questions = program.memo.questions, None
+    try:
+        return find()
+    finally:
+        program.memo.questions = noting
 
 
 def sites(module: Module) -> Iterator[Site]:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
-from dtlint.languages.python.constants import holds
-from dtlint.languages.python.places import Place, conditions_at, place_of
-from dtlint.languages.python.program import Definition, callers
+from dtlint.languages.python.callers import callers
+from dtlint.languages.python.constants import undecided
+from dtlint.languages.python.places import Condition, Place, conditions_at, place_of
+from dtlint.languages.python.program import Definition, is_entry
+from dtlint.languages.python.sharing import kept
 from dtlint.languages.python.tree import Scope
 from dtlint.record import NamedTuple
 
+_MAX_STEPS = 700
+"""Most steps for one condition: those that take more are not decided by the files anyway."""
 _MAX_LEVELS = 3
 _MAX_CALLERS = 6
 _IMPLICIT = frozenset({"forward", "__call__", "__init__", "training_step", "main"})
@@ -35,11 +40,8 @@ def reach(place: Place, level: int = 0) -> Reach:
     """
     if place.frames:
         return _reach(place, level)
-    key = (place.node, place.scope, place.guards, level)
-    if key not in place.program.memo.reaches:
-        place.program.memo.reaches[key] = _reach(place, level)
-    found = place.program.memo.reaches[key]
-    return found if isinstance(found, Reach) else Reach(None)
+    key = ("reach", place.module.name, place.node, place.scope, place.guards, place.budget.closed, level)
+    return kept(place.program, key, lambda: _reach(place, level), lambda: place.budget.left >= 0)
 
 
 def _reach(place: Place, level: int) -> Reach:
@@ -71,15 +73,22 @@ def enclosing_function(scope: Scope | None) -> Scope | None:
 def _is_started(place: Place, function: Scope) -> bool:
     """Whether a function runs without a call in sight: a spawned one of the entry script, or an implicit one."""
     name = function.name.rpartition(".")[2]
-    return name in _IMPLICIT or (place.module.name == place.program.entry and "." not in function.name)
+    return name in _IMPLICIT or (is_entry(place.program, place.module) and "." not in function.name)
 
 
 def _own(place: Place) -> Reach:
-    verdicts = [(holds(condition), condition.text) for condition in conditions_at(place, place.guards)]
-    if any(verdict is False for verdict, _ in verdicts):
+    rest = undecided(_conditions(place))
+    if rest is None:
         return Reach(False)
-    texts = list(dict.fromkeys(text for verdict, text in verdicts if verdict is None))
+    texts = dict.fromkeys(condition.text for condition in rest)
     return Reach(None, " and ".join(texts)) if texts else Reach(True)
+
+
+def _conditions(place: Place) -> Iterator[Condition]:
+    """The guards of a statement as conditions; one that leads far does not use up the steps of the others."""
+    for guard in place.guards:
+        part = place._replace(budget=place.budget.part(_MAX_STEPS))
+        yield from conditions_at(part, (guard,))
 
 
 def _any(found: list[Reach]) -> Reach:

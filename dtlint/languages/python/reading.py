@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from dtlint.languages.python.bindings import bind, bind_imports, bind_parameters, bind_target, imported_by, inner_name
+from dtlint.languages.python.bindings import (
+    BINDERS,
+    bind,
+    bind_imports,
+    bind_parameters,
+    bind_target,
+    imported_by,
+    inner_name,
+)
 from dtlint.languages.python.called import calls_by_name
 from dtlint.languages.python.tree import Binding, Guard, Module, Scope, Site, line_starts
 from dtlint.record import NamedTuple
@@ -28,20 +36,51 @@ _STRUCTURES = (
     ast.AsyncFor,
     ast.While,
     ast.ExceptHandler,
-    ast.match_case,
+    ast.Match,
 )
 """Nodes that open a scope, a loop or a condition for what is below them; all others pass theirs on."""
 _LEAVES = (ast.Name, ast.Constant, ast.expr_context, ast.operator, ast.cmpop, ast.boolop, ast.unaryop, ast.alias)
 """Nodes below which nothing is of interest; to skip them halves the time of a walk."""
+_WITHOUT_NODES = frozenset(
+    ("arg", "attr", "conversion", "ctx", "id", "is_async", "kind", "level", "module", "name", "op", "ops", "simple")
+)
+"""Fields of syntax nodes that hold words, numbers and operators."""
+
+_BODIES = frozenset(("body", "orelse", "finalbody"))
+"""Fields that hold statements, one after the other."""
+
+_Task = tuple[ast.AST, Scope, tuple[Guard, ...], tuple[ast.AST, ...]]
+"""A node still to be visited, with the scope, guards and loops around it: a bare tuple, for a file has thousands."""
 
 
-class _Task(NamedTuple):
-    """A node still to be visited, with what encloses it."""
+class _Kind(NamedTuple):
+    """What the walk does at nodes of one class."""
 
-    node: ast.AST
-    scope: Scope
-    guards: tuple[Guard, ...]
-    loops: tuple[ast.AST, ...]
+    is_leaf: bool
+    is_import: bool
+    binds: bool
+    is_site: bool
+    is_structure: bool
+    fields: tuple[str, ...]
+
+
+class _Kinds(dict[type[ast.AST], _Kind]):
+    """The kind of each class of nodes; `isinstance` for every node took half of the walk."""
+
+    def __missing__(self, node: type[ast.AST]) -> _Kind:
+        fields = tuple(field for field in node._fields if field not in _WITHOUT_NODES)
+        found = self[node] = _Kind(
+            issubclass(node, _LEAVES),
+            issubclass(node, _IMPORTS),
+            issubclass(node, BINDERS),
+            issubclass(node, _SITES),
+            issubclass(node, _STRUCTURES),
+            fields,
+        )
+        return found
+
+
+_KINDS = _Kinds()
 
 
 def parse_module(source: Source) -> Module:
@@ -79,111 +118,142 @@ def _walk(tree: ast.Module) -> tuple[tuple[Scope, ...], tuple[str, ...], tuple[s
     """Visit every node in text order, with a stack of its own: hostile nesting must not exhaust Python's."""
     top = Scope("", tree, None)
     scopes, imports, stars = [top], [], []
-    stack = list(reversed(_block(tree.body, _Task(tree, top, (), ()))))
+    stack = list(reversed(_block(tree.body, top, (), ())))
     while stack:
-        task = stack.pop()
-        if isinstance(task.node, _IMPORTS):
-            imports.extend(imported_by(task.node))
-            stars.extend(bind_imports(task.node, task.scope, task.guards))
+        node, scope, guards, loops = task = stack.pop()
+        kind = _KINDS[type(node)]
+        if kind.is_import:
+            assert isinstance(node, ast.Import | ast.ImportFrom)
+            imports.extend(imported_by(node))
+            stars.extend(bind_imports(node, scope, guards))
             continue
-        bind(task.node, task.scope, task.guards, task.loops)
-        if isinstance(task.node, _SITES):
-            task.scope.sites.append(Site(task.node, task.scope, task.guards, task.loops))
-        children, opened = _children(task)
+        if kind.binds:
+            bind(node, scope, guards, loops)
+        if kind.is_site:
+            scope.sites.append(Site(node, scope, guards, loops))
+        children, opened = _children(task) if kind.is_structure else (_plain(task, kind.fields), ())
         scopes.extend(opened)
-        stack.extend(reversed(children))
+        children.reverse()
+        stack.extend(children)
     return tuple(scopes), tuple(dict.fromkeys(imports)), tuple(dict.fromkeys(stars))
 
 
-def _children(task: _Task) -> tuple[list[_Task], list[Scope]]:
-    """The nodes below a node, each with what encloses it, and the scope that the node opens, if it opens one."""
-    node = task.node
-    if not isinstance(node, _STRUCTURES):
-        return _plain(task), []
+def _children(task: _Task) -> tuple[list[_Task], Sequence[Scope]]:
+    """The nodes below a node that opens something, each with what encloses it, and the scope that it opens, if any."""
+    node, scope, guards, loops = task
     if isinstance(node, _FUNCTIONS):
         return _function(task, node)
     if isinstance(node, ast.ClassDef):
-        scope = Scope(inner_name(task.scope, node.name), node, task.scope)
-        heads = [task._replace(node=child) for child in [*node.decorator_list, *node.bases, *node.keywords]]
-        return heads + _block(node.body, _Task(node, scope, task.guards, ())), [scope]
+        inner = Scope(inner_name(scope, node.name), node, scope)
+        heads = _expressions([*node.decorator_list, *node.bases, *node.keywords], task)
+        return heads + _block(node.body, inner, guards, ()), [inner]
     if isinstance(node, ast.Lambda):
-        scope = Scope(inner_name(task.scope, "<lambda>"), node, task.scope)
-        bind_parameters(scope, node.args)
-        return [_Task(node.body, scope, task.guards, task.loops)], [scope]
+        inner = Scope(inner_name(scope, "<lambda>"), node, scope)
+        bind_parameters(inner, node.args)
+        return [(node.body, inner, guards, loops)], [inner]
     if isinstance(node, _COMPREHENSIONS):
         return _comprehension(task, node)
-    return _statement(task), []
+    return _statement(task), ()
 
 
-def _function(task: _Task, node: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[list[_Task], list[Scope]]:
-    scope = Scope(inner_name(task.scope, node.name), node, task.scope)
+def _function(task: _Task, node: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[list[_Task], Sequence[Scope]]:
+    scope = Scope(inner_name(task[1], node.name), node, task[1])
     bind_parameters(scope, node.args)
     heads = [*node.decorator_list, *node.args.defaults, *(item for item in node.args.kw_defaults if item)]
-    return [task._replace(node=child) for child in heads] + _block(node.body, _Task(node, scope, (), ())), [scope]
+    return _expressions(heads, task) + _block(node.body, scope, (), ()), [scope]
 
 
 def _comprehension(
     task: _Task, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
-) -> tuple[list[_Task], list[Scope]]:
-    scope = Scope(task.scope.name, node, task.scope)
-    guards, children = task.guards, []
+) -> tuple[list[_Task], Sequence[Scope]]:
+    _, around, guards, loops = task
+    scope = Scope(around.name, node, around)
+    children: list[_Task] = []
     for part in node.generators:
-        children.append(_Task(part.iter, scope, guards, task.loops))
+        children.append((part.iter, scope, guards, loops))
         bind_target(scope, part.target, Binding("loop", part.target, part.iter, ()))
-        children.extend(_Task(test, scope, guards, task.loops) for test in part.ifs)
+        children.extend((test, scope, guards, loops) for test in part.ifs)
         guards = (*guards, *(Guard(test, True) for test in part.ifs))
     inner = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
-    children.extend(_Task(child, scope, guards, (*task.loops, node)) for child in inner)
+    children.extend((child, scope, guards, (*loops, node)) for child in inner)
     return children, [scope]
 
 
 def _statement(task: _Task) -> list[_Task]:
-    node = task.node
+    node, scope, guards, loops = task
     if isinstance(node, ast.If):
-        head = [task._replace(node=node.test)]
-        return head + _branch(node.body, task, node.test, True) + _branch(node.orelse, task, node.test, False)
+        yes, no = (*guards, Guard(node.test, True)), (*guards, Guard(node.test, False))
+        head = (node.test, scope, guards, loops)
+        return [head, *_block(node.body, scope, yes, loops), *_block(node.orelse, scope, no, loops)]
     if isinstance(node, ast.IfExp):
-        yes, no = (Guard(node.test, True), Guard(node.test, False))
-        sides = [
-            task._replace(node=node.body, guards=(*task.guards, yes)),
-            task._replace(node=node.orelse, guards=(*task.guards, no)),
-        ]
-        return [task._replace(node=node.test), *sides]
+        yes, no = (*guards, Guard(node.test, True)), (*guards, Guard(node.test, False))
+        return [(node.test, scope, guards, loops), (node.body, scope, yes, loops), (node.orelse, scope, no, loops)]
     if isinstance(node, ast.For | ast.AsyncFor | ast.While):
-        inside = task._replace(loops=(*task.loops, node))
-        heads = [node.test] if isinstance(node, ast.While) else [node.iter]
-        return [task._replace(node=head) for head in heads] + _block(node.body, inside) + _block(node.orelse, task)
-    if isinstance(node, ast.ExceptHandler):
-        return _block(node.body, task._replace(guards=(*task.guards, Guard(None, True))))
-    if isinstance(node, ast.match_case):
-        return _block(node.body, task._replace(guards=(*task.guards, Guard(None, True))))
-    return _plain(task)
+        head = (node.test if isinstance(node, ast.While) else node.iter, scope, guards, loops)
+        inside = _block(node.body, scope, guards, (*loops, node))
+        return [head, *inside, *_block(node.orelse, scope, guards, loops)]
+    if isinstance(node, ast.Match):
+        return _match(task, node)
+    assert isinstance(node, ast.ExceptHandler)
+    return _block(node.body, scope, (*guards, Guard(None, True)), loops)
 
 
-def _plain(task: _Task) -> list[_Task]:
+def _match(task: _Task, node: ast.Match) -> list[_Task]:
+    """The cases of a `match`, each under its own comparison and with those before it denied."""
     _, scope, guards, loops = task
-    children: list[_Task] = []
-    for name in task.node._fields:
-        value = getattr(task.node, name, None)
-        if isinstance(value, list):
-            children.extend(_block((item for item in value if isinstance(item, ast.AST)), task))
-        elif isinstance(value, ast.AST) and not isinstance(value, _LEAVES):
-            children.append(_Task(value, scope, guards, loops))
+    children = _expressions([node.subject], task)
+    denied: tuple[Guard, ...] = ()
+    for case in node.cases:
+        test = _case_test(node.subject, case)
+        own = (Guard(test, True),) if test is not None or not _takes_all(case) else ()
+        inside = (*guards, *denied, *own)
+        children.extend(_expressions([case.guard], (node, scope, inside, loops)))
+        children.extend(_block(case.body, scope, inside, loops))
+        denied = (*denied, Guard(test, test is None))
     return children
 
 
-def _branch(body: list[ast.stmt], task: _Task, test: ast.expr, holds: bool) -> list[_Task]:
-    return _block(body, task._replace(guards=(*task.guards, Guard(test, holds))))
+def _takes_all(case: ast.match_case) -> bool:
+    return isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None and case.guard is None
 
 
-def _block(body: Iterable[ast.AST], task: _Task) -> list[_Task]:
-    """The statements of a block; what follows `if x: continue` stands under `not x`."""
+def _case_test(subject: ast.expr, case: ast.match_case) -> ast.expr | None:
+    """`case "a":` of `match x:` as `x == "a"`; None for a pattern that is no plain value."""
+    patterns = case.pattern.patterns if isinstance(case.pattern, ast.MatchOr) else [case.pattern]
+    if case.guard is not None or not all(isinstance(item, ast.MatchValue) for item in patterns):
+        return None
+    tests: list[ast.expr] = [
+        ast.copy_location(ast.Compare(subject, [ast.Eq()], [item.value]), item)
+        for item in patterns
+        if isinstance(item, ast.MatchValue)
+    ]
+    return tests[0] if len(tests) == 1 else ast.copy_location(ast.BoolOp(ast.Or(), tests), case.pattern)
+
+
+def _plain(task: _Task, fields: tuple[str, ...]) -> list[_Task]:
+    node, scope, guards, loops = task
+    children: list[_Task] = []
+    for name in fields:
+        value = getattr(node, name, None)
+        if isinstance(value, list):
+            children += _block(value, scope, guards, loops) if name in _BODIES else _expressions(value, task)
+        elif isinstance(value, ast.AST) and not _KINDS[type(value)].is_leaf:
+            children.append((value, scope, guards, loops))
+    return children
+
+
+def _expressions(nodes: Iterable[object], task: _Task) -> list[_Task]:
+    """Parts of a node under what encloses the node itself."""
     _, scope, guards, loops = task
-    children = []
+    parts = (node for node in nodes if isinstance(node, ast.AST))
+    return [(node, scope, guards, loops) for node in parts if not _KINDS[type(node)].is_leaf]
+
+
+def _block(body: Iterable[ast.AST], scope: Scope, guards: tuple[Guard, ...], loops: tuple[ast.AST, ...]) -> list[_Task]:
+    """The statements of a block; what follows `if x: continue` stands under `not x`."""
+    children: list[_Task] = []
     for node in body:
-        if isinstance(node, _LEAVES):
-            continue
-        children.append(_Task(node, scope, guards, loops))
+        children.append((node, scope, guards, loops))
         if isinstance(node, ast.If) and not node.orelse and _leaves(node.body):
             guards = (*guards, Guard(node.test, False))
     return children

@@ -1,0 +1,62 @@
+"""Who calls a function of a program: by its name, or under the name that it is handed over as."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from dtlint.languages.python.names import qualified
+from dtlint.languages.python.program import Definition, Program, definition, unnoted
+from dtlint.languages.python.tree import Module, Site
+
+
+def called_by_name(program: Program, name: str) -> tuple[tuple[Module, Site], ...]:
+    """The calls of functions of this name in all modules, file by file."""
+    if name not in program.memo.files.sites:
+        program.memo.files.sites[name] = tuple(
+            (module, site) for module in program.modules.values() for site in module.called.get(name, ())
+        )
+    return program.memo.files.sites[name]
+
+
+def callers(program: Program, wanted: Definition) -> tuple[tuple[Module, Site], ...]:
+    """Every call of a function in the program, with the module that it stands in; a class's construction calls its
+    `__init__`.
+
+    A method called on an object of unknown class counts if no other class of the program has a method of that name.
+    """
+    if wanted.scope not in program.memo.files.callers:
+        program.memo.files.callers[wanted.scope] = unnoted(program, lambda: tuple(_callers(program, wanted)))
+    found = program.memo.files.callers[wanted.scope]
+    said = tuple((module.name, site.node) for module, site in found)
+    program.memo.note("callers", wanted.module, wanted.scope, said)
+    return found
+
+
+def _callers(program: Program, wanted: Definition) -> Iterator[tuple[Module, Site]]:
+    last = wanted.scope.name.rpartition(".")[2]
+    owner = wanted.scope.parent
+    if owner is not None and isinstance(owner.node, ast.ClassDef):
+        if last == "__init__":
+            yield from callers(program, Definition(wanted.module, owner))
+            return
+        loose = sum(_has_method(module, last) for module in program.modules.values()) == 1
+    else:
+        loose = False
+    for module, site in called_by_name(program, last):
+        if _calls(program, module, site, wanted, loose):
+            yield module, site
+
+
+def _has_method(module: Module, name: str) -> int:
+    """How many classes of a module define a method of this name."""
+    methods = (scope for key, scope in module.definitions.items() if key.endswith(f".{name}"))
+    return sum(scope.parent is not None and isinstance(scope.parent.node, ast.ClassDef) for scope in methods)
+
+
+def _calls(program: Program, module: Module, site: Site, wanted: Definition, loose: bool) -> bool:
+    names = qualified(module, site.node.func, site.scope) if isinstance(site.node, ast.Call) else ()
+    if not names:
+        return loose
+    found = (definition(program, module, name) for name in names)
+    return any(item is not None and item.scope is wanted.scope for item in found)

@@ -1,0 +1,170 @@
+"""Values of YAML and JSON files that a program loads: `OmegaConf.load(path)`, `yaml.safe_load(file)`, `@hydra.main`."""
+
+from __future__ import annotations
+
+import ast
+import re
+from posixpath import dirname, join, normpath
+
+from dtlint.languages.json_tree import Node, member, setting
+from dtlint.languages.python.arithmetic import as_sure_as
+from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.entered import takes_config
+from dtlint.languages.python.following import ways
+from dtlint.languages.python.names import lookup, qualified
+from dtlint.languages.python.objects import Evaluate
+from dtlint.languages.python.places import Place
+from dtlint.languages.python.program import config_file, given_argument, reads_configs
+from dtlint.record import NamedTuple
+from dtlint.value import Setting, Unknown, Value
+
+_LOADERS = frozenset(("omegaconf.OmegaConf.load", "yaml.safe_load", "yaml.full_load", "yaml.load", "json.load"))
+_MAIN = "hydra.main"
+_REFERENCE = re.compile(r"\$\{([\w.]+)\}")
+_MOST_KEYS = 12
+_MISSING = "???"
+
+
+class Located(NamedTuple):
+    """A part of a config file that the program loads: the file's root, the keys that lead to the part, and the value
+    that names the file.
+    """
+
+    root: Node
+    keys: tuple[str, ...]
+    path: Value
+
+
+def document_value(place: Place, node: ast.AST, evaluate: Evaluate) -> Setting | None:
+    """`config.trainer.devices` or `config["trainer"]`: what the file says, or the launch in its stead
+    (`trainer.devices=8`); None where the expression leads into no file that is read, or to a key that it lacks.
+    """
+    if not isinstance(node, ast.Attribute | ast.Subscript) or not reads_configs(place.program):
+        return None
+    found = _located(place, evaluate, 0)
+    if found is None or not found.keys:
+        return None
+    return _as_launched(place, found)
+
+
+def _as_launched(place: Place, found: Located) -> Setting | None:
+    name = ".".join(found.keys)
+    given, certain = given_argument(place.program, f"{name}=")
+    if given is not None:
+        return given
+    node = member(found.root, *found.keys)
+    if node is None or node.kind in ("object", "array"):
+        return None
+    value = as_sure_as(_followed(node, found), found.path)
+    if isinstance(value, Value) and not certain:
+        note = f"the launch may pass {name}=..."
+        return value._replace(origin=value.origin._replace(kind="assumed", note=note, how=f"pass {name}=VALUE"))
+    return value
+
+
+def _followed(node: Node, found: Located) -> Setting:
+    """A scalar, or what its one reference (`${a.b}`) leads to."""
+    reference = _REFERENCE.fullmatch(node.value) if isinstance(node.value, str) else None
+    target = member(found.root, *reference[1].split(".")) if reference is not None else None
+    told = target or node
+    if isinstance(told.value, str) and ("${" in told.value or told.value == _MISSING):
+        return Unknown(f"{'.'.join(found.keys)} is not told by the file", f"pass {'.'.join(found.keys)}=VALUE")
+    return setting(told)
+
+
+def _located(place: Place, evaluate: Evaluate, depth: int) -> Located | None:
+    """The part of a file that an expression is, if all ways to it agree on one."""
+    if depth > _MOST_KEYS or not place.budget.spend():
+        return None
+    node = place.node
+    if isinstance(node, ast.Attribute | ast.Subscript) and dotted(node) and not _is_followed(place, node):
+        return _inside(place, node, evaluate, depth)
+    ends = [way.end for way in ways(place)]
+    found = [_end(end, evaluate, depth) if isinstance(end, Place) else _parameter(place, evaluate) for end in ends]
+    first = found[0]
+    return first if first is not None and all(item == first for item in found) else None
+
+
+def _is_followed(place: Place, node: ast.AST) -> bool:
+    """Whether names lead from an attribute to another expression."""
+    ends = [way.end for way in ways(place)]
+    return len(ends) == 1 and isinstance(ends[0], Place) and ends[0].node is not node
+
+
+def _end(end: Place, evaluate: Evaluate, depth: int) -> Located | None:
+    node = end.node
+    if isinstance(node, ast.Attribute | ast.Subscript):
+        return _inside(end, node, evaluate, depth)
+    if isinstance(node, ast.Call):
+        return _loaded(end, node, evaluate)
+    return _parameter(end, evaluate)
+
+
+def _inside(place: Place, node: ast.Attribute | ast.Subscript, evaluate: Evaluate, depth: int) -> Located | None:
+    if isinstance(node, ast.Attribute):
+        key: str | None = node.attr
+    else:
+        index = node.slice
+        key = index.value if isinstance(index, ast.Constant) and isinstance(index.value, str) else None
+    holder = _located(place.inner(node.value), evaluate, depth + 1) if key is not None else None
+    return holder._replace(keys=(*holder.keys, key)) if holder is not None and key is not None else None
+
+
+def _loaded(place: Place, node: ast.Call, evaluate: Evaluate) -> Located | None:
+    """The file that a call loads: its path is the argument, or that of the `open` behind it."""
+    names = qualified(place.module, node.func, place.scope)
+    if not node.args or not any(name in _LOADERS for name in names):
+        return None
+    opened = _opened(place.inner(node.args[0]))
+    path = evaluate(opened)
+    return _file(place, path) if isinstance(path, Value) else None
+
+
+def _opened(place: Place) -> Place:
+    """The path that a file handle was opened by; the place itself, if it is no handle."""
+    node = place.node
+    if isinstance(node, ast.Name):
+        holder, bindings = lookup(place.scope, node.id)
+        handles = [item.node for item in bindings if isinstance(item.node, ast.Call)]
+        if holder is not None and len(handles) == len(bindings) == 1:
+            node = handles[0]
+    if isinstance(node, ast.Call) and dotted(node.func) == "open" and node.args:
+        return place.inner(node.args[0])
+    return place
+
+
+def _file(place: Place, path: Value) -> Located | None:
+    root = config_file(place.program, path.value) if isinstance(path.value, str) else None
+    return Located(root, (), path) if root is not None else None
+
+
+def _parameter(place: Place, evaluate: Evaluate) -> Located | None:
+    """The config that Hydra passes to the function that `@hydra.main(config_path, config_name)` marks."""
+    node = place.node
+    holder, bindings = lookup(place.scope, node.id) if isinstance(node, ast.Name) else (None, [])
+    if holder is None or len(bindings) != 1 or not takes_config(holder, bindings[0]):
+        return None
+    function = holder.node
+    heads = function.decorator_list if isinstance(function, ast.FunctionDef) else []
+    outer = place._replace(scope=holder.parent or holder, guards=(), frames=())
+    for head in heads:
+        if isinstance(head, ast.Call) and qualified(place.module, head.func, outer.scope) == (_MAIN,):
+            return _hydra_file(outer, head, evaluate)
+    return None
+
+
+def _hydra_file(place: Place, head: ast.Call, evaluate: Evaluate) -> Located | None:
+    told = {keyword.arg: keyword.value for keyword in head.keywords}
+    folder, name = (evaluate(place.at(told[key])) if key in told else None for key in ("config_path", "config_name"))
+    if not isinstance(name, Value) or not isinstance(name.value, str):
+        return None
+    below = folder.value if isinstance(folder, Value) and isinstance(folder.value, str) else ""
+    path = normpath(join(dirname(place.module.source.path), below, name.value.removesuffix(".yaml") + ".yaml"))
+    found = _file(place, name._replace(value=path))
+    return found if found is not None and _counts_last(found.root) else None
+
+
+def _counts_last(root: Node) -> bool:
+    """Whether what a file says itself stands over the files of its defaults list."""
+    defaults = member(root, "defaults")
+    return defaults is None or not defaults.items or defaults.items[-1].value == "_self_"

@@ -1,0 +1,92 @@
+"""Calls of a function that is handed over: as an argument of a function that calls it, or as a field of an object."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from dtlint.languages.python.names import lookup, qualified
+from dtlint.languages.python.program import Definition, Program, all_modules, definition, sites, unnoted
+from dtlint.languages.python.tree import Module, Site
+
+_MOST = 8
+
+
+def handed_over_calls(program: Program, wanted: Definition) -> tuple[tuple[Module, Site], ...]:
+    """The calls of a function under the name of the parameter or field that it is handed over as."""
+    known = program.memo.files.handed_over
+    if wanted.scope not in known:
+        known[wanted.scope] = unnoted(program, lambda: _first(program, wanted))
+    found = known[wanted.scope]
+    said = tuple((module.name, site.node) for module, site in found)
+    program.memo.note("handed over", wanted.module, wanted.scope, said)
+    return found
+
+
+def _first(program: Program, wanted: Definition) -> tuple[tuple[Module, Site], ...]:
+    found = {id(site): (module, site) for module, site in _found(program, wanted)}
+    return tuple(found.values())[:_MOST]
+
+
+def _found(program: Program, wanted: Definition) -> Iterator[tuple[Module, Site]]:
+    last = wanted.scope.name.rpartition(".")[2]
+    for module in all_modules(program).values():
+        if last not in module.source.text:
+            continue
+        for site in sites(module):
+            node = site.node
+            if isinstance(node, ast.Call):
+                for parameter in _handing(program, module, site, node, wanted, last):
+                    yield from _calls_of(program, module, site, parameter)
+
+
+def _handing(
+    program: Program, module: Module, site: Site, node: ast.Call, wanted: Definition, last: str
+) -> Iterator[str | int]:
+    """The keywords and positions under which a call hands the function over."""
+    given: list[tuple[str | int, ast.expr]] = [*enumerate(node.args)]
+    given.extend((keyword.arg, keyword.value) for keyword in node.keywords if keyword.arg)
+    for parameter, value in given:
+        word = value.attr if isinstance(value, ast.Attribute) else value.id if isinstance(value, ast.Name) else ""
+        if word == last:
+            found = (definition(program, module, name) for name in qualified(module, value, site.scope))
+            if any(item is not None and item.scope is wanted.scope for item in found):
+                yield parameter
+
+
+def _calls_of(program: Program, module: Module, site: Site, parameter: str | int) -> Iterator[tuple[Module, Site]]:
+    node = site.node
+    names = qualified(module, node.func, site.scope) if isinstance(node, ast.Call) else ()
+    target = definition(program, module, names[0]) if len(names) == 1 else None
+    if target is not None and isinstance(target.scope.node, ast.FunctionDef | ast.AsyncFunctionDef):
+        yield from _calls_of_parameter(target, target.scope.node, parameter)
+    elif isinstance(parameter, str):
+        yield from _calls_of_field(program, parameter)
+
+
+def _calls_of_parameter(
+    target: Definition, node: ast.FunctionDef | ast.AsyncFunctionDef, parameter: str | int
+) -> Iterator[tuple[Module, Site]]:
+    plain = [item.arg for item in (*node.args.posonlyargs, *node.args.args)]
+    name = parameter if isinstance(parameter, str) else next(iter(plain[parameter : parameter + 1]), "")
+    for site in target.module.called.get(name, ()):
+        if _is_named(site, name) and lookup(site.scope, name)[0] is target.scope:
+            yield target.module, site
+
+
+def _is_named(site: Site, name: str) -> bool:
+    return isinstance(site.node, ast.Call) and isinstance(site.node.func, ast.Name) and site.node.func.id == name
+
+
+def _calls_of_field(program: Program, field: str) -> Iterator[tuple[Module, Site]]:
+    """`spec.parallelize(model, mesh)` of an object that is built with `parallelize=function`."""
+    for module in all_modules(program).values():
+        for site in module.called.get(field, ()):
+            function = site.node.func if isinstance(site.node, ast.Call) else None
+            if isinstance(function, ast.Attribute) and function.attr == field and not _is_of_module(module, site):
+                yield module, site
+
+
+def _is_of_module(module: Module, site: Site) -> bool:
+    """Whether a call is one of a module's function by its qualified name."""
+    return isinstance(site.node, ast.Call) and bool(qualified(module, site.node.func, site.scope))
