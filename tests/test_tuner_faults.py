@@ -27,7 +27,9 @@ per_device_train_batch_size: 2
 def refused(folder: Path, text: str, launch: str, *beside: str) -> list[str]:
     (folder / "config.yaml").write_text(text + "".join(f"{line}\n" for line in beside))
     (folder / "run.sh").write_text(f"{launch}\n")
-    (folder / "ds.json").write_text('{"train_micro_batch_size_per_gpu": "auto", "zero_optimization": {"stage": 3}}')
+    if "deepspeed: ds.json" in beside:
+        config = '{"train_micro_batch_size_per_gpu": "auto", "zero_optimization": {"stage": 3}}'
+        (folder / "ds.json").write_text(config)
     return [found.rule for found in check([folder]).findings if found.outcome == "launch-fails"]
 
 

@@ -122,7 +122,9 @@ def _framework(found: Any) -> str:
 
 
 def _formats(found: Any) -> dict[str, Plain]:
-    return {"precision.master": "none"} if found.bfloat16 or found.float16 else {}
+    """Weights that are loaded in 16 bits stay so under DDP; DeepSpeed and FSDP decide by themselves."""
+    sharded = found.deepspeed or found.fsdp or found.fsdp_config
+    return {"precision.master": "none"} if (found.bfloat16 or found.float16) and not sharded else {}
 
 
 def _checkpointing(found: Any) -> dict[str, Plain]:
