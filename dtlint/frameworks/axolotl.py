@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from dtlint.frameworks import Claim, NamedFile, Reading, accelerate_fsdp, accelerate_launcher, deepspeed, torchrun
 from dtlint.frameworks.accelerate_given import Given
+from dtlint.frameworks.axolotl_faults import refused
 from dtlint.frameworks.deepspeed_values import flag, known, number, whole_number, word
 from dtlint.frameworks.dotted_keys import Keys
 from dtlint.frameworks.interpreter import program_name
@@ -126,6 +127,7 @@ def read_config(documents: Sequence[Document], words: Sequence[Word] = ()) -> Re
         framework=_framework(keys),
         frontend="axolotl",
         open=hidden(roots, words),
+        collections=refused(keys),
     )
 
 
@@ -194,7 +196,9 @@ def _length(keys: Keys) -> Iterator[Claim]:
 
 
 def _precision(keys: Keys) -> Iterator[Claim]:
-    """fp8 stands over bf16, bf16 over fp16; `auto` is bf16 on GPUs that have it; `full` keeps the weights in it."""
+    """fp8 stands over bf16, bf16 over fp16; `auto` is bf16 on GPUs that have it; `full` keeps the weights in it.
+    Without any of them a model in 8 bits is loaded, and computes, in fp16.
+    """
     for name in ("fp8", "bf16", "bfloat16", "fp16", "float16"):
         node = keys.node(name)
         if node is None or str(node.value).lower() == "false":
@@ -204,7 +208,10 @@ def _precision(keys: Keys) -> Iterator[Claim]:
             yield Claim("precision.master", setting(node, "none"), name)
         return
     off = next((node for name in ("bf16", "fp16") if (node := keys.node(name)) is not None), None)
-    if off is not None:
+    eight = keys.node("load_in_8bit")
+    if off is not None and eight is not None and known(flag(eight)) is True:
+        yield Claim("precision.compute", setting(eight, "fp16"), "load_in_8bit")
+    elif off is not None:
         yield Claim("precision.compute", setting(off, "fp32"), "bf16")
 
 

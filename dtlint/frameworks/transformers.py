@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
-from dtlint.frameworks import Claim, Member, NamedFile, Reading
+from dtlint.frameworks import Claim, Member, NamedFile, Reading, llama_factory_faults
 from dtlint.frameworks.arguments import stretch, texts
 from dtlint.frameworks.flag_list import Flags, names_of, read_flags, switch
 from dtlint.frameworks.options import Option, bound, integer, number, text_of
@@ -108,8 +108,11 @@ def read_arguments(program: Sequence[Word]) -> Reading:
     """What the arguments of a Trainer's program claim. Of a flag that is given twice the last counts, and the beginning
     of a name stands for it.
     """
-    found = _reading(program, full_names(read_flags(program[1:], _SWITCHES)))
-    return found._replace(collections=without_beginnings(found.collections))
+    flags = full_names(read_flags(program[1:], _SWITCHES))
+    found = _reading(program, flags)
+    typed = tuple(llama_factory_faults.typed(flags)) if found.frontend == "llama-factory" else ()
+    invalid = {"config.invalid": (*found.collections.get("config.invalid", ()), *typed)} if typed else {}
+    return found._replace(collections={**without_beginnings(found.collections), **invalid})
 
 
 def read_entries(program: Sequence[Word]) -> Reading:
@@ -140,8 +143,15 @@ def _reading(program: Sequence[Word], flags: Flags) -> Reading:
         frontend=frontend,
         open=flags.open,
         role="other" if flags.on("do-predict") and flags.on("do-train") is False else "",
-        collections={**_numbers(flags), **caches(flags), **faults(flags)},
+        collections={**_numbers(flags), **caches(flags), **_faults(flags, frontend)},
     )
+
+
+def _faults(flags: Flags, frontend: str) -> Mapping[str, tuple[Member, ...]]:
+    """What the Trainer refuses, and what LLaMA-Factory does beside it."""
+    trainer, own = faults(flags), llama_factory_faults.faults(flags) if frontend == "llama-factory" else {}
+    found = {name: (*trainer.get(name, ()), *own.get(name, ())) for name in {**trainer, **own}}
+    return {name: members for name, members in found.items() if members}
 
 
 def frontend_of(script: Word, flags: Flags) -> str:

@@ -45,15 +45,15 @@ def faults(flags: Flags) -> Mapping[str, tuple[Member, ...]]:
 
     config.invalid and config.conflicts: what every release refuses. For whoever knows the program's parser:
     trainer.strange (arguments that the Trainer does not have: `name`, and as in config.unknown), trainer.invalid
-    (values that its parser does not take: `name`, and as in config.invalid), trainer.finds_batch (the batch is looked
-    for).
+    (values that its parser does not take: `name`, and as in config.invalid), trainer.not_at_stage_3 (a
+    batch that is looked for).
     """
     found = {
         "config.invalid": (*_both_formats(flags), *_sharding_words(flags)),
         "config.conflicts": tuple(_two_frameworks(flags)),
         "trainer.strange": tuple(_strange(flags)),
         "trainer.invalid": tuple(_invalid(flags)),
-        "trainer.finds_batch": tuple(_finds_batch(flags)),
+        "trainer.not_at_stage_3": tuple(_finds_batch(flags)),
     }
     return {name: members for name, members in found.items() if members}
 
@@ -84,15 +84,15 @@ def _invalid(flags: Flags) -> Iterator[Member]:
     for name, option in flags.flags.items():
         field = _field(name)
         text = option.value.text if option.value is not None else None
-        expected = _expected(field, text) if field is not None and text is not None else ""
+        expected = expected_of(field, text) if field is not None and text is not None else ""
         if name == "fsdp" and text is not None and text.lower() == "true":
             expected = "words such as full_shard, or no value at all"
         if expected:
             yield _wrong(option, expected, name=name)
 
 
-def _expected(field: TrainingArgument, text: str) -> str:
-    """What a field takes, "" if it takes the text."""
+def expected_of(field: TrainingArgument, text: str) -> str:
+    """What a field takes, "" if it takes the text that a command line gives it."""
     if field.words:
         return "" if text in field.words else "one of " + ", ".join(field.words)
     fits = {

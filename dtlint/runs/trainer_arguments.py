@@ -17,7 +17,7 @@ def refused_arguments(readings: Sequence[Reading], settings: Mapping[str, Settin
     """
     found = {
         "config.unknown": tuple(_unknown(readings)),
-        "config.invalid": (*_invalid(readings), *_batch_looked_for(readings, settings)),
+        "config.invalid": (*_invalid(readings), *_not_at_stage_3(readings, settings)),
     }
     return {name: members for name, members in found.items() if members}
 
@@ -44,11 +44,11 @@ def _invalid(readings: Sequence[Reading]) -> Iterator[Member]:
     yield from (each for each in _members(typed, "trainer.invalid") if _text(each, "name").replace("-", "_") not in own)
 
 
-def _batch_looked_for(readings: Sequence[Reading], settings: Mapping[str, Setting]) -> Iterator[Member]:
-    """A batch that is lowered until it fits, which the Trainer does not do under ZeRO-3."""
+def _not_at_stage_3(readings: Sequence[Reading], settings: Mapping[str, Setting]) -> Iterator[Member]:
+    """What the Trainer or the program does not do under ZeRO-3: a batch that is lowered until it fits, bf16 alone."""
     stage, framework = settings.get("sharding.stage"), settings.get("framework")
     if _is(stage, 3) and _is(framework, "deepspeed"):
-        yield from _members(readings, "trainer.finds_batch")
+        yield from _members(readings, "trainer.not_at_stage_3")
 
 
 def _members(readings: Sequence[Reading], name: str) -> Iterator[Member]:
