@@ -57,7 +57,7 @@ def _table(text: str, path: str, prefix: tuple[str, ...]) -> dict[str, Toml]:
         import tomli as tomllib
     try:
         table = cast("dict[str, Toml]", tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
         raise ConfigError(path, _line_in(str(error)), f"not TOML: {error}") from None
     except RecursionError:
         raise ConfigError(path, 1, "not TOML: nested too deeply") from None

@@ -50,7 +50,7 @@ def read_toml(source: Source) -> Document:
         return Document(source, None, (Problem(source.span(0, 1), f"longer than {MAX_LENGTH:,} characters"),))
     try:
         tomllib.loads(_checked(source.text))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         return Document(source, None, (_defect(source, str(error)),))
     scan = _Scan(source)
     scan.tables()

@@ -180,9 +180,10 @@ def _place(read: _File, mistake: Mistake) -> tuple[int, int]:
         if found is None:
             break
         name, node = found
-    mark = name.start_mark if mistake.part == "key" or not isinstance(node.value, str) else node.start_mark
+    scalar = isinstance(node.value, str)
+    mark = name.start_mark if mistake.part == "key" or not scalar else node.start_mark
     offset = 0
-    if mistake.error and node.style in (None, "", "'", '"') and node.start_mark.line == node.end_mark.line:
+    if mistake.error and scalar and node.style in (None, "", "'", '"') and node.start_mark.line == node.end_mark.line:
         offset = mistake.error.offset + bool(node.style)
     return mark.line + 1, mark.column + 1 + offset
 
@@ -193,5 +194,7 @@ def _child(node: Any, key: str | int) -> tuple[Any, Any] | None:
         return None
     if isinstance(key, str):
         return next((pair for pair in node.value if isinstance(pair, tuple) and pair[0].value == key), None)
+    if node.id != "sequence" or not isinstance(key, int):
+        return None
     items = cast("Sequence[Any]", node.value)
-    return (items[key], items[key]) if key < len(items) and not isinstance(items[key], tuple) else None
+    return (items[key], items[key]) if 0 <= key < len(items) else None
