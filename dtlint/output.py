@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dtlint.cli_options import Destination, Refusal
+from dtlint.replacing import replace
 from dtlint.report.terminal import colour_wanted, printable, terminal_width
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def write(text: str, file: Path | None) -> None:
         _print(text)
         return
     try:
-        file.write_text(click.unstyle(text), encoding="utf-8")
+        replace(file, click.unstyle(text).encode("utf-8"))
     except OSError as error:
         raise Refusal(f"cannot write {printable(str(file))}: {error.strerror}") from None
 
