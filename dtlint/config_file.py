@@ -69,7 +69,7 @@ def _table(text: str, path: str, prefix: tuple[str, ...]) -> dict[str, Toml]:
 
 def _line_in(message: str) -> int:
     words = message.replace(",", " ").replace(")", " ").split()
-    return next((int(after) for word, after in pairwise(words) if word == "line" and after.isdigit()), 1)
+    return next((int(after) for word, after in pairwise(words) if word == "line" and after.isdecimal()), 1)
 
 
 def _all_faults(table: dict[str, Toml]) -> Iterator[Fault]:

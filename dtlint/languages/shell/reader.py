@@ -190,7 +190,7 @@ def read_command(cursor: Cursor) -> Node:
     """One command: compound, function definition or simple; SyntaxFault if none begins here."""
     start = cursor.at
     function = FUNCTION.match(cursor.text, start)
-    if function and not function[1].isdigit():
+    if function and not function[1].isdecimal():
         from dtlint.languages.shell import compound
 
         cursor.at = function.end()
