@@ -21,6 +21,7 @@ FOUND = {
     "a table for an expression": ("house-rule", "id: DT999\nname: a\nwhen: {a: 1}\n~: 1\n"),
     "accelerators without end": ("manifest", f"resources:\n  accelerators: A100:{'9' * 400}\nrun: torchrun a.py\n"),
     "an argument's number without end": ("shell", "torchrun ${" + "9" * 5000 + "} $\u00b2 ${\u00b2}"),
+    "substitutions never closed, line after line": ("shell", ('torchrun --a"' + '$("' * 5 + " 1 \\\n") * 20),
     "a superscript for an index": ("shell", "declare -A a=([\u00b2]=1); a+=(x); torchrun ${a[@]} ${a[-\u00b2]}"),
     "a config that ends where a fix inserts": ("fix-json", '{"train_micro_batch_size_per_gpu": 1,\n "zero_optimization": {'),
 }  # fmt: skip

@@ -139,7 +139,7 @@ class TestConfigsOfStrangers:
 
     @pytest.mark.parametrize("folder", ["../rules", "/etc", "a/../../b", "linked", "\\u0000"])
     def test_rules_outside_of_the_repository_are_refused(self, root: Path, folder: str) -> None:
-        with pytest.raises(ConfigError, match=":1: .*lies outside of the repository"):
+        with pytest.raises(ConfigError, match=r":1: .*lies outside of the repository"):
             parse_config(f'rule-folders = ["{folder}"]\n', "dtlint.toml", root)
 
     def test_rules_of_the_repository_are_taken_from_a_folder_of_it(self, root: Path) -> None:

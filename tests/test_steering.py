@@ -51,9 +51,8 @@ def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
                 f"NOTE='{written}'\nTP={tensor}\ntorchrun --nnodes 4 --nproc_per_node 8 --rdzv_id '{ATTACK}' pretrain_gpt.py "
                 f"--tensor-model-parallel-size $TP {MEGATRON} --tensor-model-parallel-sizes '{written}' --exp-name \"$NOTE\"\n"
             )
-            (folder / "ds.json").write_text(
-                '{"zero_optimization": {"stage": "%s"}, "train_batch_siz%s": 1}' % (ATTACK, ATTACK)
-            )
+            config = '{"zero_optimization": {"stage": "ATTACK"}, "train_batch_sizATTACK": 1}'
+            (folder / "ds.json").write_text(config.replace("ATTACK", ATTACK))
             (folder / "conf.yaml").write_text(f'distributed_type: "{name!r} \\e]0;x"\nnum_machines: "\\e[2J"\n')
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
