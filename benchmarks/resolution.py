@@ -218,7 +218,7 @@ def _is_unseen(file: Path, tree: Tree, seen: set[str]) -> bool:
 
 def candidates(folder: Path) -> Iterator[Path]:
     """The Python files that hold a marker, tests left out."""
-    for file in walk(folder):
+    for file in walk(folder, folder):
         named = file.suffix == ".py" and not _TESTS.search(file.relative_to(folder).as_posix())
         if named and marker(file.read_bytes()):
             yield file

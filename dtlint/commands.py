@@ -197,8 +197,14 @@ def _fixed(reading: Reading, terms: _Terms, unsafe: bool) -> Fixed:
 def _show_patch(fixed: Fixed) -> int:
     from dtlint.fix import diff
 
-    write(diff(fixed.texts, shown_path), None)
+    patch = diff(fixed.texts, shown_path)
+    write("".join(map(_harmless, patch.split("\n"))) if sys.stdout.isatty() else patch, None)
     return int(bool(fixed.texts))
+
+
+def _harmless(line: str) -> str:
+    """A line of a patch for a terminal, which it cannot steer; into a pipe or file the patch goes as it is."""
+    return "\t".join(map(printable, line.split("\t"))) + "\n" if line else ""
 
 
 def _write_fixes(fixed: Fixed) -> None:

@@ -116,17 +116,10 @@ def _read_stamped(file: Path, stamp: str) -> object | None:
 
 def _write(file: Path, text: str) -> None:
     """Write in one step, so that another dtlint never reads half a file."""
-    draft = file.with_name(f"{file.name}.{os.getpid()}")
+    from dtlint.replacing import replace
+
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(file)
-    except OSError:
-        _remove(draft)
-
-
-def _remove(file: Path) -> None:
-    try:
-        file.unlink(missing_ok=True)
+        replace(file, text.encode("utf-8"))
     except OSError:
         return

@@ -69,13 +69,27 @@ class ConfigError(ValueError):
 def find_config(start: Path, text: Callable[[Path], str | None]) -> Path | None:
     """The nearest config file in `start` or above it, up to the top of the git work tree (without one: `start`).
 
-    `text` gives what a file holds, None for one that is not there.
+    `text` gives what a file holds, None for one that is not there. ConfigError for a link that leads out of there.
     """
     folder = start.resolve()
-    above = [folder, *folder.parents]
-    top = next((index for index, each in enumerate(above) if (each / ".git").exists()), 0)
-    files = (each / name for each in above[: top + 1] for name in NAMES)
-    return next((file for file in files if _holds_config(file.name, text(file))), None)
+    top = top_of(folder)
+    above = (each for each in (folder, *folder.parents) if each.is_relative_to(top))
+    files = (each / name for each in above for name in NAMES)
+    return next((file for file in files if _is_own(file, top) and _holds_config(file.name, text(file))), None)
+
+
+def top_of(folder: Path) -> Path:
+    """The top of the git work tree that a resolved folder lies in; the folder itself where it lies in none."""
+    return next((each for each in (folder, *folder.parents) if (each / ".git").exists()), folder)
+
+
+def _is_own(file: Path, top: Path) -> bool:
+    """Whether a file is no link that leads out of the work tree, as one of a stranger may: to what only we can read."""
+    if not file.is_symlink() or file.resolve().is_relative_to(top):
+        return True
+    if file.name == "pyproject.toml":
+        return False
+    raise ConfigError(file.as_posix(), 1, "a link that leads outside of the repository; to use it, give it to --config")
 
 
 def _holds_config(name: str, text: str | None) -> bool:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import cast
 
-from dtlint.config import Config, ConfigError, share
+from dtlint.config import Config, ConfigError, share, top_of
 from dtlint.config_schema import Fault, Toml, faults, line_of, suggestion
 from dtlint.plan import Misfit
 from dtlint.plan.vocabulary import fit, term
@@ -37,7 +37,7 @@ def parse_config(text: str, path: str, folder: Path, cluster: str = "") -> Confi
     table = _table(text, path, prefix)
     if cluster:
         table = {**table, "cluster": cluster, "clusters": _without_paths(table)}
-    for fault in _all_faults(table):
+    for fault in (*_all_faults(table), *_strayed(table, folder)):
         raise ConfigError(path, line_of(text, (*prefix, *fault.keys)), fault.message)
     return _config(table, path, folder)
 
@@ -57,7 +57,7 @@ def _table(text: str, path: str, prefix: tuple[str, ...]) -> dict[str, Toml]:
         import tomli as tomllib
     try:
         table = cast("dict[str, Toml]", tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
         raise ConfigError(path, _line_in(str(error)), f"not TOML: {error}") from None
     except RecursionError:
         raise ConfigError(path, 1, "not TOML: nested too deeply") from None
@@ -69,7 +69,7 @@ def _table(text: str, path: str, prefix: tuple[str, ...]) -> dict[str, Toml]:
 
 def _line_in(message: str) -> int:
     words = message.replace(",", " ").replace(")", " ").split()
-    return next((int(after) for word, after in pairwise(words) if word == "line" and after.isdigit()), 1)
+    return next((int(after) for word, after in pairwise(words) if word == "line" and after.isdecimal()), 1)
 
 
 def _all_faults(table: dict[str, Toml]) -> Iterator[Fault]:
@@ -81,6 +81,15 @@ def _all_faults(table: dict[str, Toml]) -> Iterator[Fault]:
         share(str(over))
     except ValueError as error:
         yield Fault(("fail-over",), str(error))
+
+
+def _strayed(table: dict[str, Toml], folder: Path) -> Iterator[Fault]:
+    """Folders of rules that lie outside of the work tree: a change of the file may come from a stranger."""
+    top = top_of(folder.resolve())
+    names = _words(table, "rule-folders") if not list(faults(table)) else ()
+    for name in names:
+        if "\0" in name or not (folder / name).resolve().is_relative_to(top):
+            yield Fault(("rule-folders",), f"{name} lies outside of the repository; to use it, give it to --rules")
 
 
 def _cluster_faults(table: dict[str, Toml]) -> Iterator[Fault]:

@@ -6,15 +6,13 @@ not there. A safe one leaves the training mathematics unchanged.
 
 from __future__ import annotations
 
-import os
-import stat
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from dtlint.plan import Plan, vocabulary
 from dtlint.record import NamedTuple
+from dtlint.replacing import replace
 from dtlint.rulebook.check import Report
 from dtlint.rulebook.finding import Finding
 from dtlint.rulebook.fixable import Fix, candidates
@@ -81,7 +79,7 @@ def write(texts: Texts) -> None:
     """
     for file, text in texts.items():
         try:
-            _replace(file, _head(file) + text.encode("utf-8"))
+            replace(file, _head(file) + text.encode("utf-8"))
         except OSError as error:
             raise Unwritable(f"cannot write {file}: {error.strerror}") from None
 
@@ -209,19 +207,6 @@ def _is_whole(source: Source) -> bool:
 def _head(file: Path) -> bytes:
     with file.open("rb") as opened:
         return BYTE_ORDER_MARK if opened.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK else b""
-
-
-def _replace(file: Path, data: bytes) -> None:
-    mode = stat.S_IMODE(file.stat().st_mode)
-    handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-    try:
-        with os.fdopen(handle, "wb") as opened:
-            opened.write(data)
-        Path(name).chmod(mode)
-        Path(name).replace(file)
-    except OSError:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def _patch(file: Path, text: str, path: str) -> Iterator[str]:

@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dtlint.replacing import replace
 from dtlint.report.terminal import colour_wanted, printable, terminal_width, unstyled
 from dtlint.request import Destination, Ended, Refusal
 
@@ -34,7 +35,7 @@ def write(text: str, file: Path | None) -> None:
         _print(text)
         return
     try:
-        file.write_text(unstyled(text), encoding="utf-8")
+        replace(file, unstyled(text).encode("utf-8"))
     except OSError as error:
         raise Refusal(f"cannot write {printable(str(file))}: {error.strerror}") from None
 

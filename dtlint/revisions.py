@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tarfile
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path, PurePosixPath
@@ -14,6 +13,10 @@ from pathlib import Path, PurePosixPath
 from dtlint.source import MAX_BYTES
 
 GIT = ("git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}")
+
+
+OFFLINE = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none", "GIT_TERMINAL_PROMPT": "0"}
+"""A partial clone would fetch the objects that it lacks; older releases of git know only the second."""
 
 
 class GitError(Exception):
@@ -52,31 +55,47 @@ def text_at(top: Path, commit: str, file: Path) -> str | None:
 def unpack(top: Path, commit: str, folder: Path, paths: Sequence[str] = ()) -> None:
     """Put the regular files of a commit into a folder: those below `paths` (relative to `top`), all without paths.
 
-    Links, and files longer than any config or script, are left out. GitError where a path was not there.
+    Links, and files longer than any config or script, are left out. GitError where a path was not there. The files are
+    as git stores them: `git archive` would run filters over them, and leave out what an attribute says.
     """
-    data = _git(top, "archive", "--format=tar", commit, "--", *paths)
-    with tarfile.open(fileobj=BytesIO(data)) as archive:
-        for member in archive:
-            if member.isfile() and member.size <= MAX_BYTES and _is_inside(member.name):
-                _put(archive, member, folder)
+    listed = _git(
+        top, "ls-tree", "-r", "-z", "-l", "--full-tree", commit, "--", *(path for path in paths if path != ".")
+    )
+    if paths and not listed:
+        raise GitError(f"no {' or '.join(paths)} in {commit}")
+    files = [found for entry in listed.split(b"\0") if (found := _file_of(entry)) is not None]
+    names = b"".join(blob + b"\n" for blob, _ in files)
+    stored = BytesIO(_git(top, "cat-file", "--batch", given=names))
+    for _, name in files:
+        size = int(stored.readline().split()[2])
+        _put(folder / name, stored.read(size))
+        stored.read(1)
 
 
-def _put(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
-    opened = archive.extractfile(member)
-    if opened is not None:
-        file = folder / member.name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(opened.read())
+def _file_of(entry: bytes) -> tuple[bytes, str] | None:
+    """The blob and the name of a regular file in a line of `git ls-tree`, None for anything else."""
+    head, _, path = entry.partition(b"\t")
+    name = os.fsdecode(path)
+    if not head.startswith(b"100") or not _is_inside(name):
+        return None
+    _, _, blob, size = head.split()
+    return (blob, name) if int(size) <= MAX_BYTES else None
+
+
+def _put(file: Path, data: bytes) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(data)
 
 
 def _is_inside(name: str) -> bool:
     path = PurePosixPath(name)
-    return not path.is_absolute() and ".." not in path.parts
+    return not path.is_absolute() and not {"..", ".git"} & set(path.parts)
 
 
-def _git(folder: Path, *arguments: str) -> bytes:
+def _git(folder: Path, *arguments: str, given: bytes = b"") -> bytes:
+    command = [*GIT, "-C", str(folder), *arguments]
     try:
-        done = subprocess.run([*GIT, "-C", str(folder), *arguments], capture_output=True, check=False)
+        done = subprocess.run(command, capture_output=True, check=False, input=given, env={**os.environ, **OFFLINE})
     except OSError as error:
         raise GitError(f"git cannot be started: {error.strerror}") from None
     if done.returncode:

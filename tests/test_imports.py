@@ -21,6 +21,7 @@ ROOMS = (
     "value",
     "interval",
     "release",
+    "replacing",
     "compiled",
     "catalog",
     "plan",

@@ -165,7 +165,7 @@ def _layout(values: Values) -> Layout:
 def _counts(told: Plain) -> tuple[int, ...]:
     """Whole numbers as told; none where one of them is no number."""
     words = [str(each) for each in told] if isinstance(told, tuple) else []
-    return tuple(int(word) for word in words) if all(word.isdecimal() for word in words) else ()
+    return tuple(int(word) for word in words) if all(word.isdecimal() and len(word) < 10 for word in words) else ()
 
 
 def _expert_tensor(values: Values, pipeline: int, expert: int) -> int:

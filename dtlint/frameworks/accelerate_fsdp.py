@@ -56,7 +56,7 @@ def _fsdp_stage(given: Given, second: bool) -> Iterator[Claim]:
 def strategy(node: Node) -> str | None:
     """The name of a sharding strategy, which may be written as its number."""
     text = str(node.value).upper()
-    if text.isdigit() and 1 <= int(text[:9]) <= len(STRATEGIES):
+    if text.isdecimal() and 1 <= int(text[:9]) <= len(STRATEGIES):
         return STRATEGIES[int(text) - 1]
     return text if text in _STAGES else None
 

@@ -246,7 +246,7 @@ def _word_defect(kind: str, node: Node) -> str:
     if node.value is False and "no" in words:
         return "the word no in quotes (without them YAML reads it as false)"
     shown = "NO" if node.value is False and "NO" in words else str(node.value)
-    numbered = kind.startswith("#") and shown.isdigit() and 1 <= int(shown[:9]) <= len(words)
+    numbered = kind.startswith("#") and shown.isdecimal() and 1 <= int(shown[:9]) <= len(words)
     fits = numbered or (shown in words if kind.startswith("=") else shown.lower() in (word.lower() for word in words))
     return "" if fits or shown == "None" else "one of " + ", ".join(words)
 

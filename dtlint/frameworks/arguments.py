@@ -113,7 +113,7 @@ def _with_quotes(span: Span) -> Span:
 
 def _edits(one: str, other: str) -> int:
     """Letters to insert, delete or replace; more than MOST_EDITS where digits differ, which count things."""
-    if [char for char in one if char.isdigit()] != [char for char in other if char.isdigit()]:
+    if [char for char in one if char.isdecimal()] != [char for char in other if char.isdecimal()]:
         return MOST_EDITS + 1
     row = list(range(len(other) + 1))
     for index, char in enumerate(one, 1):

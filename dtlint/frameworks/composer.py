@@ -196,7 +196,7 @@ def _steps(keys: Keys) -> Iterator[Claim]:
     """A duration in batches; others count epochs, samples or tokens."""
     node = keys.node("max_duration")
     text = str(node.value) if node is not None else ""
-    if node is not None and text.endswith("ba") and text[:-2].isdigit():
+    if node is not None and text.endswith("ba") and text[:-2].isdecimal() and len(text) < 20:
         yield Claim("run.steps", setting(node, int(text[:-2])), "max_duration")
 
 

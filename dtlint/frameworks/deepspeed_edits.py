@@ -61,9 +61,10 @@ def _inserted(holder: Span, entry: str) -> Edit:
     source = holder.source
     at = holder.start + 1
     line = re.compile(_NEXT).match(source.text, at, holder.end)
-    after = source.text[line.end() if line is not None else at]
+    end = line.end() if line is not None else at
+    after = source.text[end : end + 1]
     layout = (line[1] or "") if line is not None else ""
-    if after == "}":
+    if after in ("", "}"):
         return Edit(source.span(at, at), entry)
     return Edit(source.span(at, at), f"{layout}{entry}," + ("" if layout else " "))
 

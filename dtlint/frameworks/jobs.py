@@ -56,7 +56,7 @@ def count(node: Node | None, otherwise: int | None, place: Span, tool: str) -> S
         if otherwise is None:
             return Unknown("no number is written", "", Origin("written", place))
         return Value(otherwise, Origin("default", None, note=tool))
-    if node.kind == "string" and str(node.value).isdecimal():
+    if node.kind == "string" and str(node.value).isdecimal() and len(str(node.value)) < 10:
         return setting(node, int(str(node.value)))
     found = setting(node)
     if isinstance(found, Value) and (type(found.value) is not int or found.value < 0):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import isfinite
 
 from dtlint.frameworks import Claim, Reading
 from dtlint.frameworks.deepspeed_values import flag, format_name, number, whole_number, word
 from dtlint.frameworks.dotted_keys import Keys, keys_of, one, worded
 from dtlint.frameworks.nanotron_spelling import MIB, NAMES, spell_in
 from dtlint.languages.json_tree import Document, Node, entry
-from dtlint.value import Plain, Setting, Value
+from dtlint.value import Plain, Setting, Unknown, Value
 
 __all__ = ["looks_like_config", "read_config", "spell_in"]
 
@@ -63,7 +64,10 @@ def _claims(keys: Keys) -> Iterator[Claim]:
 
 def _bytes(node: Node) -> Setting:
     found = number(node)
-    return found._replace(value=int(float(str(found.value)) * MIB)) if isinstance(found, Value) else found
+    if not isinstance(found, Value):
+        return found
+    size = float(str(found.value)) * MIB
+    return found._replace(value=int(size)) if isfinite(size) else Unknown("no finite size", "", found.origin)
 
 
 def _precision(keys: Keys) -> Iterator[Claim]:

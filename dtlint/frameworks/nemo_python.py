@@ -93,7 +93,7 @@ def _trained(seen: Seen) -> Built | None:
 
 
 def _gathered(given: Mapping[str, Part], span: Span) -> Built | None:
-    found = Built("", span, {name: part for name, part in given.items() if not name.isdigit()})
+    found = Built("", span, {name: part for name, part in given.items() if not name.isdecimal()})
     return found if _is_recipe(found) else None
 
 

@@ -119,7 +119,7 @@ def _duration(keys: Keys) -> Iterator[Claim]:
     text = str(told.value)
     if text.endswith("T") and _is_number(text[:-1]):
         yield Claim("run.tokens", told._replace(value=float(text[:-1])), "max_duration")
-    elif text.isdigit():
+    elif text.isdecimal() and len(text) < 20:
         yield Claim("run.steps", told._replace(value=int(text)), "max_duration")
 
 

@@ -168,9 +168,9 @@ def bound(word: Word | None) -> Setting:
 
 
 def whole(text: str) -> int | None:
-    """The whole number that Python's int() would read, None if it would refuse."""
+    """The whole number that Python's int() would read, None if it would refuse, or no machine could count so far."""
     try:
-        return int(text)
+        return int(text) if len(text) <= 40 else None
     except ValueError:
         return None
 

@@ -151,7 +151,9 @@ def _whole(word: Word) -> Setting:
     text = word.text or ""
     if word.text is None:
         return setting_of(word)
-    return setting_of(word, max(1, int(float(text)))) if re.fullmatch(r"\d+(\.\d+)?", text) else setting_of(word)
+    return (
+        setting_of(word, max(1, int(float(text)))) if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", text) else setting_of(word)
+    )
 
 
 def _counted(kind: Word, number: Setting) -> list[Claim]:

@@ -102,7 +102,7 @@ def _endpoint(text: str, written: Mapping[str, Word]) -> str:
     backend = written["rdzv-backend"].text if "rdzv-backend" in written else "static"
     if not colon:
         return "HOST:PORT" if backend == "static" and text else ""
-    return "" if port.isdecimal() and int(port) <= _HIGHEST_PORT else "HOST:PORT"
+    return "" if port.isdecimal() and int(port[:9]) <= _HIGHEST_PORT else "HOST:PORT"
 
 
 _CHECKS: Mapping[str, Callable[[str, Mapping[str, Word]], str]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import Literal, NoReturn
 
 from dtlint.languages.json_tokens import Token, bare_word, string_token, template_token, word_token
 from dtlint.languages.json_tree import Document, Entry, Kind, Node
@@ -54,6 +54,10 @@ class _Frame:
         return max(node.span.end if node else -1, self.hidden.end if self.hidden else -1)
 
 
+class _GivenUp(Exception):  # noqa: N818 - no error: the rest of the text is not read
+    """The text is nested too deeply, or has too many defects."""
+
+
 class _Reader:
     """Reads a text token by token; what is open stands on a stack, so that no nesting can overflow Python's."""
 
@@ -63,20 +67,28 @@ class _Reader:
         self.at = 0
         self.problems: list[Problem] = []
         self.stack = [_Frame("file", 0)]
-        self.given_up = False
 
     def read(self) -> Node | None:
         bottom = self.stack[0]
+        try:
+            self._read_value(bottom)
+        except _GivenUp:
+            self.at = len(self.text)
+        while len(self.stack) > 1:
+            self._finish()
+        if not bottom.items and not self.problems:
+            self._problem(0, len(self.text), "the file holds no JSON value")
+        return bottom.items[0] if bottom.items else None
+
+    def _read_value(self, bottom: _Frame) -> None:
         self._skip()
         while self.at < len(self.text) and not bottom.items:
             self._step()
             self._skip()
         if self.at < len(self.text):
             self._problem(self.at, self.at + 1, "text after the end of the JSON value")
-        self._close_rest()
-        if not bottom.items and not self.problems:
-            self._problem(0, len(self.text), "the file holds no JSON value")
-        return bottom.items[0] if bottom.items else None
+        if len(self.stack) > 1:
+            self._never_closed()
 
     def _step(self) -> None:
         frame, char = self.stack[-1], self.text[self.at]
@@ -202,7 +214,7 @@ class _Reader:
     def _take(self, token: Token) -> Token:
         if token.defect:
             self._problem(self.at, token.end, token.defect, token.loader)
-        self.at = token.end if not self.given_up else len(self.text)
+        self.at = token.end
         return token
 
     # Objects and arrays
@@ -210,7 +222,6 @@ class _Reader:
     def _open(self, char: str) -> None:
         if len(self.stack) > MAX_DEPTH:
             self._give_up(f"nested deeper than {MAX_DEPTH} levels; the rest is not read")
-            return
         self.stack.append(_Frame("object" if char == "{" else "array", self.at))
         self.at += 1
 
@@ -227,13 +238,6 @@ class _Reader:
         elif matching.comma is not None:
             self._problem(matching.comma.start, matching.comma.end, f"a comma before {char}", "json")
         self._finish()
-
-    def _close_rest(self) -> None:
-        """At the end of the file: what is still open ends here."""
-        if len(self.stack) > 1 and not self.given_up:
-            self._never_closed()
-        while len(self.stack) > 1:
-            self._finish()
 
     def _never_closed(self) -> None:
         frame = self.stack[-1]
@@ -273,11 +277,10 @@ class _Reader:
     def _problem(self, start: int, end: int, message: str, loader: str = "") -> None:
         place = self.source.span(start, min(end, len(self.text)))
         self.problems.append(Problem(place, message, not loader, loader))
-        if len(self.problems) >= MAX_PROBLEMS and not self.given_up:
+        if len(self.problems) >= MAX_PROBLEMS:
             self._give_up(f"{MAX_PROBLEMS} defects; the rest is not read")
 
-    def _give_up(self, message: str) -> None:
+    def _give_up(self, message: str) -> NoReturn:
         span = self.source.span(self.at, min(self.at + 1, len(self.text)))
-        self.given_up = True
-        self.at = len(self.text)
         self.problems.append(Problem(span, message))
+        raise _GivenUp

@@ -32,8 +32,8 @@ _LOOSE_NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _WORDS: dict[str, tuple[Kind, Plain]] = {"true": ("bool", True), "false": ("bool", False), "null": ("null", None)}
 _PYTHON_WORDS = {"True": "true", "False": "false", "None": "null"}
 _NOT_FINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
-_DIGITS = 4000
-"""Longest whole number that is read; Python refuses to convert much longer ones."""
+_DIGITS = 40
+"""Digits from which on a whole number is read as a float, with which no arithmetic can overflow."""
 
 
 def string_token(text: str, start: int) -> Token:
@@ -90,7 +90,7 @@ def _number(word: str, end: int) -> Token | None:
         return Token("number", _NOT_FINITE[word], end, f"{word} is no JSON, though Python's reader takes it", "number")
     if not re.fullmatch(_LOOSE_NUMBER, word):
         return None
-    whole = word.lstrip("+-").isdigit() and len(word) < _DIGITS
+    whole = word.lstrip("+-").isdecimal() and len(word) < _DIGITS
     return Token("number", int(word) if whole else float(word), end, "JSON does not write a number like this", "json")
 
 

@@ -24,6 +24,9 @@ MAX_LENGTH = 1_000_000
 MAX_DEPTH = 100
 """Arrays and inline tables nested deeper than this are not read; no config is."""
 
+LARGEST = 10**40
+"""Whole numbers from here on are as good as infinite; with floats no arithmetic can overflow."""
+
 _UNKNOWN_AS_VALID = "0"
 """What stands for an unknown character while the text is checked: a number by itself, and part of any word."""
 _TEMPLATE = re.compile(r"\{\{|\{%")
@@ -50,7 +53,7 @@ def read_toml(source: Source) -> Document:
         return Document(source, None, (Problem(source.span(0, 1), f"longer than {MAX_LENGTH:,} characters"),))
     try:
         tomllib.loads(_checked(source.text))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         return Document(source, None, (_defect(source, str(error)),))
     scan = _Scan(source)
     scan.tables()
@@ -122,13 +125,14 @@ class _Scan:
         if of_array:
             _, array = table.pairs.setdefault(key, (place, _Table(place.start)))
             assert isinstance(array, _Table)
-            array.items = [*(array.items or ()), _Table(place.start)]
+            array.items = array.items if array.items is not None else []
+            array.items.append(_Table(place.start))
         return table.inner(key, place), at + 1 + of_array
 
     def _pair(self, table: _Table, at: int, depth: int) -> int:
         """One `key = value`; where it ends."""
         keys, at = self._keys(at)
-        node, at = self._value(self._space(at + 1), depth)
+        node, at = self._value(self._space(at + 1), depth + len(keys) - 1)
         for key, place in keys[:-1]:
             table.end = max(table.end, at)
             table = table.inner(key, place)
@@ -146,6 +150,8 @@ class _Scan:
             text = found.group()
             keys.append((str(_parsed(text)) if text[0] in "\"'" else text, self.source.span(start, found.end())))
             at = self._space(found.end())
+            if len(keys) > MAX_DEPTH:
+                self.too_deep = keys[-1][1]
             if self.text[at : at + 1] != ".":
                 return keys, at
             at += 1
@@ -211,6 +217,8 @@ def _scalar(text: str) -> tuple[Kind, Plain]:
     value = _parsed(text)
     if isinstance(value, bool):
         return "bool", value
+    if isinstance(value, int) and abs(value) >= LARGEST:
+        return "number", float("inf" if value > 0 else "-inf")
     if isinstance(value, int | float):
         return "number", value
     shown = value if isinstance(value, str) else text

@@ -32,6 +32,8 @@ _BASES = {"two": 2, "eight": 8, "ten": 10, "sixteen": 16}
 _HOLE = r"\{\{.*?\}\}|\$\{.*?\}"
 _DIGITS = 4000
 """Longest whole number that is read; Python refuses to convert much longer ones."""
+LARGEST = 10**40
+"""Whole numbers from here on are as good as infinite; with floats no arithmetic can overflow."""
 
 
 def plain_scalar(text: str, dialect: Dialect) -> Scalar:
@@ -66,7 +68,8 @@ def tagged_scalar(text: str, tag: str, dialect: Dialect) -> Scalar:
 def _number(text: str, dialect: Dialect) -> int | float | None:
     whole = _WHOLE.fullmatch(text) if len(text) < _DIGITS else None
     if whole is not None:
-        return _whole(text, whole)
+        number = _whole(text, whole)
+        return number if number is None or abs(number) < LARGEST else float("inf" if number > 0 else "-inf")
     limit = _LIMITS.fullmatch(text)
     if limit is not None:
         return float("nan") if "n" in text.lower().replace("inf", "") else float(f"{limit['sign']}inf")

@@ -201,14 +201,14 @@ class Plan:
         shares do not come out even.
         """
         words = means.split(" ")
-        known = [self.get(word) if not word.isdigit() else derived(int(word)) for word in words[::2]]
+        known = [self.get(word) if not word.isdecimal() else derived(int(word)) for word in words[::2]]
         values = [value.value for value in known if isinstance(value, Value)]
         total = values[0] if len(values) == len(known) else None
         for operation, value in zip(words[1::2], values[1:], strict=False):
             total = _worked_out(operation, total, value)
         if total is None:
             return None
-        return derived(total, *(word for word in words[::2] if not word.isdigit()), note="by its meaning")
+        return derived(total, *(word for word in words[::2] if not word.isdecimal()), note="by its meaning")
 
     def _default(self, name: str) -> Value | Unknown:
         return framework_default(self, name) or _untold(name)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dtlint.report.places import repository_path, token
+from dtlint.report.terminal import printable
 from dtlint.report.words import counted, finding_lines
 from dtlint.rulebook.rule import WORST_FIRST
 
@@ -33,11 +34,11 @@ def _rank(finding: Finding) -> tuple[int, float]:
 
 def _command(finding: Finding) -> str:
     span = token(finding.span)
-    path = repository_path(span)
+    path = printable(repository_path(span))
     place = {"title": f"dtlint {finding.id} {finding.rule}", "file": path, "line": span.line}
     columns = {"col": span.column, "endLine": span.end_line, "endColumn": span.end_column}
     properties = ",".join(f"{name}={_property(str(value))}" for name, value in {**place, **columns}.items())
-    text = "\n".join(finding_lines(finding))
+    text = "\n".join(map(printable, finding_lines(finding)))
     return f"::{COMMANDS[finding.severity]} {properties}::{_data(f'{path}:{span.line}: {text}')}"
 
 

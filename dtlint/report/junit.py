@@ -35,7 +35,7 @@ def _case(finding: Finding) -> str:
     span = finding.span.original()
     name, place = f"dtlint.{finding.id}", f"{span.path}:{span.line}:{span.column}"
     head = f"    <testcase name={_attribute(f'{name} {finding.rule}')} classname={_attribute(span.path)}>"
-    text = "\n".join([place, *finding_lines(finding)])
+    text = "\n".join(map(printable, (place, *finding_lines(finding))))
     failure = f"      <failure type={_attribute(finding.severity)} message={_attribute(finding.message)}>"
     return f"{head}\n{failure}{escape(text)}</failure>\n    </testcase>"
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dtlint.report.terminal import printable
 
 _PUNCTUATION = re.compile(r"([\\`*_{}\[\]()#+!|~$])")
-_CALLS = re.compile(r"([@#:])(?=\w)|(?<=www)(\.)")
+_CALLS = re.compile(r"([@#:])(?=\w|//)|(?<=www)(\.)", re.IGNORECASE)
 _NOTHING = "\N{ZERO WIDTH SPACE}"
 """Between a sign and a word it keeps a host from making them a mention, a reference or a link."""
 

@@ -22,7 +22,7 @@ def parse_baseline(text: str, path: str, folder: Path) -> Baseline:
     """The baseline in a text that stands in `folder`; BaselineError for what is none."""
     try:
         document = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BaselineError(f"{path} is no baseline: not JSON ({error})") from None
     if not _is_baseline(document):
         raise BaselineError(f"{path} is no baseline: write one with --write-baseline {path}")

@@ -231,7 +231,10 @@ class _Parser:
 
     def number(self, token: _Token) -> Plain:
         """The number of a token."""
-        value = float(token.text) if set(token.text) & set(".eE") else int(token.text)
+        try:
+            value = float(token.text) if set(token.text) & set(".eE") else int(token.text)
+        except ValueError:
+            raise ExpressionError("no number, or one too large to compute with", self.text, token.offset) from None
         if abs(value) > LARGEST_INTEGER:
             raise ExpressionError("a number too large to compute with", self.text, token.offset)
         return value

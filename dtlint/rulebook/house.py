@@ -12,6 +12,7 @@ from dtlint.rulebook.load import built_in, rules_folder
 from dtlint.rulebook.mistakes import Mistake, mistakes
 from dtlint.rulebook.mistakes import Path as Keys
 from dtlint.rulebook.rule import Rule, RuleError, rule_of
+from dtlint.runs.tree import root_of
 from dtlint.source import Source, Unreadable, read_source
 
 MOST_FILES = 1000
@@ -54,12 +55,18 @@ def check_rule(source: Source, family: str) -> Rule:
 
 def _rule_files(folder: Path) -> list[Path]:
     found = sorted(file for pattern in ("*.yaml", "*.yml", "*/*.yaml", "*/*.yml") for file in folder.glob(pattern))
-    files = [file for file in found if file.is_file() and file.name != "sources.yaml"]
+    root = root_of([folder])
+    files = [file for file in found if file.name != "sources.yaml" and _is_own(file, root)]
     if not files:
         raise RuleError(str(folder), 1, 1, "no rule files (*.yaml) in this folder")
     if len(files) > MOST_FILES:
         raise RuleError(str(folder), 1, 1, f"{len(files)} files; more than {MOST_FILES} are not read")
     return files
+
+
+def _is_own(file: Path, root: Path) -> bool:
+    """Whether it is a file, and no link that leads out of the work tree of its folder."""
+    return file.is_file() and file.resolve().is_relative_to(root)
 
 
 def _load(file: Path, folder: Path) -> tuple[Rule, _File]:
@@ -180,9 +187,10 @@ def _place(read: _File, mistake: Mistake) -> tuple[int, int]:
         if found is None:
             break
         name, node = found
-    mark = name.start_mark if mistake.part == "key" or not isinstance(node.value, str) else node.start_mark
+    scalar = isinstance(node.value, str)
+    mark = name.start_mark if mistake.part == "key" or not scalar else node.start_mark
     offset = 0
-    if mistake.error and node.style in (None, "", "'", '"') and node.start_mark.line == node.end_mark.line:
+    if mistake.error and scalar and node.style in (None, "", "'", '"') and node.start_mark.line == node.end_mark.line:
         offset = mistake.error.offset + bool(node.style)
     return mark.line + 1, mark.column + 1 + offset
 
@@ -193,5 +201,7 @@ def _child(node: Any, key: str | int) -> tuple[Any, Any] | None:
         return None
     if isinstance(key, str):
         return next((pair for pair in node.value if isinstance(pair, tuple) and pair[0].value == key), None)
+    if node.id != "sequence" or not isinstance(key, int):
+        return None
     items = cast("Sequence[Any]", node.value)
-    return (items[key], items[key]) if key < len(items) and not isinstance(items[key], tuple) else None
+    return (items[key], items[key]) if 0 <= key < len(items) else None

@@ -138,8 +138,8 @@ def _stretch(text: str, start: int, end: int) -> str:
 
 def _digits(number: float, digits: int = 3) -> str:
     """About `digits` significant digits, thousands separated, without an exponent."""
-    if number != number or number in (float("inf"), float("-inf")):
-        return str(number)
+    if not abs(number) < 1e300:
+        return "inf" if number > 0 else str(float("-inf") if number < 0 else number)
     if number == int(number) or abs(number) >= 10 ** (digits - 1):
         return f"{number:,.0f}"
     text = f"{number:.{digits}g}"

@@ -110,6 +110,8 @@ def may_be_manifest(text: str) -> bool:
 
 def _by_content(file: Path) -> str:
     try:
+        if not file.is_file():
+            return ""
         with file.open("rb") as stream:
             head = stream.read(256)
     except OSError:

@@ -79,10 +79,10 @@ def _shared(folder: Path, tree: Tree, deep: bool) -> tuple[Document, ...]:
 
 
 def _read_shared(folder: Path, tree: Tree, deep: bool) -> Iterator[Document]:
-    for count, file in enumerate(walk(folder)):
+    for count, file in enumerate(walk(folder, tree.root)):
         if count >= MOST_SEARCHED:
             return
-        if file.suffix.lower() not in YAML_SUFFIXES or not (deep or file.parent == folder) or not tree.inside(file):
+        if file.suffix.lower() not in YAML_SUFFIXES or not (deep or file.parent == folder):
             continue
         try:
             source = tree.source(file)

@@ -72,7 +72,7 @@ def _expand(paths: Iterable[Path], tree: Tree) -> tuple[list[tuple[Path, str]], 
     problems: list[FileProblem] = []
     for path in paths:
         if path.is_dir():
-            found = ((file, kind_of(file)) for file in walk(path.resolve()))
+            found = ((file, kind_of(file)) for file in walk(path.resolve(), tree.root))
             files.update({file: kind for file, kind in found if kind and relevant(file, kind) and file not in files})
         elif kind := _named_kind(path):
             files.setdefault(path.resolve(), kind)
@@ -112,7 +112,7 @@ def _read_text(joiner: Joiner, source: Source, kind: str, folder: Path) -> None:
 def _search_launches(joiner: Joiner, tree: Tree, seen: set[Path]) -> None:
     """Scripts of the tree that name a focused file which no focused launch names."""
     names = [name.encode() for name in joiner.unnamed()]
-    for count, file in enumerate(walk(tree.root)):
+    for count, file in enumerate(walk(tree.root, tree.root)):
         if count >= MOST_SEARCHED:
             wanted = ", ".join(joiner.unnamed())
             joiner.remark(f"only the first {MOST_SEARCHED:,} files were searched for launches that name {wanted}")

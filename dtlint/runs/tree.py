@@ -172,13 +172,43 @@ def root_of(paths: Sequence[Path]) -> Path:
     return folder
 
 
-def walk(folder: Path) -> Iterator[Path]:
-    """Regular files below `folder` in order of their names; links to folders are not followed, at most MOST_FILES."""
-    count = 0
-    for base, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name not in SKIPPED)
-        for name in sorted(names):
-            count += 1
-            if count > MOST_FILES:
-                return
-            yield Path(base, name)
+def walk(folder: Path, root: Path) -> Iterator[Path]:
+    """Regular files below `folder` in order of their names, at most MOST_FILES; of links those to files inside the
+    root.
+    """
+    found = _walk(folder, root)
+    return (file for file, _ in zip(found, range(MOST_FILES), strict=False))
+
+
+def _walk(folder: Path, root: Path) -> Iterator[Path]:
+    waiting = [str(folder)]
+    while waiting:
+        base = waiting.pop()
+        entries = _sorted_entries(base)
+        yield from (Path(base, entry.name) for entry in entries if _is_readable(entry, root))
+        waiting += [entry.path for entry in reversed(entries) if _is_folder(entry) and entry.name not in SKIPPED]
+
+
+def _sorted_entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except OSError:
+        return []
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir(follow_symlinks=False)
+    except OSError:
+        return False
+
+
+def _is_readable(entry: os.DirEntry[str], root: Path) -> bool:
+    """A regular file, or a link to one inside the root: no pipe, which waits for a writer, and no device."""
+    try:
+        if not entry.is_symlink():
+            return entry.is_file(follow_symlinks=False)
+        return entry.is_file() and Path(entry.path).resolve().is_relative_to(root)
+    except (OSError, RuntimeError):
+        return False

@@ -65,7 +65,7 @@ def _request(option: Option, word: Word) -> _Request:
         return _Request(option, word.part(len(kind) + 1, len(shown)), word.part(0, len(kind)))
     if not shown:
         return _Request(option, None, None)
-    if shown[0].isdigit() or not shown[0].isalpha():
+    if shown[0].isdecimal() or not shown[0].isalpha():
         return _Request(option, word.part(0, len(shown)), None)
     return _Request(option, None, word.part(0, len(shown)))
 

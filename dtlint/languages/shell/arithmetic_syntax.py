@@ -206,7 +206,7 @@ def _primary(tokens: _Tokens) -> Expression:
     if token == UNKNOWN_CHARACTER:
         tokens.holes += 1
         return Hole(tokens.holes - 1)
-    if token[:1].isdigit():
+    if token[:1].isdecimal():
         return Number(integer(token))
     if not (token[:1].isalpha() or token[:1] == "_"):
         raise NotArithmetic(token or "an operand is missing")

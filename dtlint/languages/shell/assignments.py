@@ -9,7 +9,7 @@ from dtlint.languages.shell.parameters import element_key
 from dtlint.languages.shell.state import Array, Shell
 from dtlint.languages.shell.syntax import Assignment, WordSyntax
 from dtlint.languages.shell.text import Text, bounded, literal, place_of, several
-from dtlint.languages.shell.variables import assign, read_element, read_variable
+from dtlint.languages.shell.variables import assign, is_index, read_element, read_variable
 from dtlint.languages.traced import Word
 
 
@@ -67,7 +67,7 @@ def _array(shell: Shell, assignment: Assignment) -> Array:
 
 
 def _next_index(items: dict[str, Text]) -> int:
-    return 1 + max((int(key) for key in items if key.isdigit()), default=-1) if items else 0
+    return 1 + max((int(key) for key in items if is_index(key)), default=-1) if items else 0
 
 
 def _kept(before: object) -> dict[str, Text]:

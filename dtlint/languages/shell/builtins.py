@@ -164,7 +164,7 @@ def _leave_with(call: Call) -> None:
 
 def _levels(call: Call) -> int:
     text = call.texts[0] if call.texts else "1"
-    return int(text) if text and text.isdigit() and 0 < len(text) < 4 else 1
+    return int(text) if text and text.isdecimal() and 0 < len(text) < 4 else 1
 
 
 def _break(call: Call) -> None:

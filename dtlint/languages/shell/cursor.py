@@ -27,6 +27,7 @@ class Cursor:
         "cut",
         "depth",
         "end",
+        "faults",
         "heredocs",
         "lost",
         "not_arithmetic",
@@ -48,6 +49,7 @@ class Cursor:
         self.cause: Span | None = None
         self.cut: tuple[Simple, Span] | None = None
         self.not_arithmetic: set[int] = set()
+        self.faults = 0
         self.depth = 0
 
     def peek(self, length: int = 1) -> str:

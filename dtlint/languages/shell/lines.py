@@ -43,7 +43,7 @@ def _count(call: Call, default: int) -> int | None:
     if "n" in options.values:
         text = options.text("n")
         return int(text) if text is not None and re.fullmatch(r"[-+]?\d{1,9}", text) else None
-    digits = "".join(name for name in options.values if name.isdigit())
+    digits = "".join(name for name in options.values if name.isdecimal())
     return int(digits) if digits and len(digits) < 9 else default
 
 

@@ -23,6 +23,7 @@ from dtlint.languages.shell.variables import (
     all_elements,
     all_keys,
     argument_count,
+    argument_number,
     assign,
     element_count,
     is_set,
@@ -84,7 +85,7 @@ def _indirect(shell: Shell, part: Parameter, expander: Expanding) -> Expansion:
         return Expansion(
             [through(text, part.span, part.span.text) for text in all_elements(shell, name[:-3], part.span)]
         )
-    if not name or not (name.isidentifier() or name.isdigit()):
+    if not name or not (name.isidentifier() or name.isdecimal()):
         return Expansion([unknown(part.span, f"{part.span.text} names an unknown variable")])
     return expand_parameter(shell, part._replace(name=name, subscript=None, indirect=False), expander)
 
@@ -179,8 +180,8 @@ def _scalar(shell: Shell, part: Parameter, expander: Expanding) -> Text | WordSy
 
 
 def _present(shell: Shell, part: Parameter, key: str) -> Text:
-    if part.name.isdigit() and part.name != "0":
-        return positional_text(shell, int(part.name), part.span)
+    if part.name.isdecimal() and (number := argument_number(part.name)):
+        return positional_text(shell, number, part.span)
     return read_element(shell, part.name, key, part.span)
 
 

@@ -125,7 +125,7 @@ def _posix_piece(expression: str, at: int, extended: str, inside: bool) -> tuple
 def _posix_escape(char: str, extended: str) -> str:
     if not extended and char in "+?(){}|":
         return char
-    if char in "wWsSbB" or char.isdigit():
+    if char in "wWsSbB" or char.isdecimal():
         return "\\" + char
     if char in "nt":
         return "\\" + char

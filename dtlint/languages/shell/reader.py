@@ -26,6 +26,8 @@ RESERVED = re.compile(
     r"(?:if|then|elif|else|fi|for|while|until|do|done|case|esac|select|function|time|coproc|[{}!]|\[\[)(?=[\s;&|()<>]|$)"
 )
 FUNCTION = re.compile(r"([^\s'\"\\$`|&;()<>=#{}]+)[ \t]*\([ \t]*\)")
+MAX_FAULTS = 300
+"""Broken lines after which a command that holds one is given up: each may be read again for every level around it."""
 ENDERS = frozenset(("then", "elif", "else", "fi", "do", "done", "esac", "}"))
 
 
@@ -122,7 +124,8 @@ def _read_item(cursor: Cursor, items: list[Node]) -> bool:
             raise SyntaxFault(cursor.at, unexpected(cursor.peek()))
     except SyntaxFault as fault:
         line_end = cursor.text.find("\n", fault.start)
-        if line_end < cursor.at or depth >= MAX_NESTING:
+        cursor.faults += 1
+        if line_end < cursor.at or depth >= MAX_NESTING or (depth and cursor.faults > MAX_FAULTS):
             raise
         cursor.refused(fault.start, fault.message)
         cursor.depth, cursor.at, cursor.heredocs = depth, line_end, []
@@ -190,7 +193,7 @@ def read_command(cursor: Cursor) -> Node:
     """One command: compound, function definition or simple; SyntaxFault if none begins here."""
     start = cursor.at
     function = FUNCTION.match(cursor.text, start)
-    if function and not function[1].isdigit():
+    if function and not function[1].isdecimal():
         from dtlint.languages.shell import compound
 
         cursor.at = function.end()

@@ -205,7 +205,7 @@ def _substituted(line: Text, step: Step) -> Text:
     characters = flat(line)
     pieces: list[Piece] = []
     at = 0
-    wanted = int(digits) if (digits := "".join(char for char in step.flags if char.isdigit()))[:6] else 1
+    wanted = int(digits) if (digits := "".join(char for char in step.flags if char.isdecimal()))[:6] else 1
     for count, match in enumerate(step.pattern.finditer(characters), 1):
         if count < wanted:
             continue

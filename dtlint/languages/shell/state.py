@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from dtlint.languages.shell.syntax import Function, Node
-from dtlint.languages.shell.text import Text
+from dtlint.languages.shell.text import MAX_PIECES, Text
 from dtlint.languages.traced import Command, Piece, Word
 from dtlint.record import NamedTuple
 from dtlint.source import Problem, Source, Span
@@ -218,5 +218,5 @@ class Shell:
 
     def emit(self, text: Text) -> None:
         """Print."""
-        if self.out is not None and len(self.out) < 20_000:
+        if self.out is not None and len(self.out) < MAX_PIECES:
             self.out.extend(text)

@@ -13,9 +13,15 @@ Text = tuple[Piece, ...]
 MAX_LENGTH = 300_000
 """Longest text that is kept, in code points."""
 
+MAX_PIECES = 5_000
+"""Most pieces that a text is kept in: a loop that appends to a list makes some hundreds."""
+
 MAX_CHAIN = 12
 """Most steps that a chain keeps: the first half, and the last."""
 
+
+GROWN = "the text grows beyond what is followed"
+"""The `unknown` of what stands for a text that is too long; two of them are one, so that it does not grow again."""
 
 SEVERAL = "may stand for several words"
 """The `unknown` of an empty piece that marks the element of an array as such."""
@@ -165,8 +171,10 @@ def unknown(span: Span, reason: str, how: str = "", means: str = "") -> Text:
 
 def bounded(text: Text) -> Text:
     """`text`, or an unknown in its place if it is too long."""
-    if len(text) > 20_000 or sum(len(piece.text or "?") for piece in text) > MAX_LENGTH:
-        return (Piece(None, text[0].span, unknown="the text grows beyond what is followed"),)
+    if len(text) > MAX_PIECES or sum(len(piece.text or "?") for piece in text) > MAX_LENGTH:
+        return (Piece(None, text[0].span, unknown=GROWN),)
+    if len(text) > 1 and sum(piece.unknown == GROWN for piece in text) > 1:
+        return (next(piece for piece in text if piece.unknown == GROWN),)
     return text
 
 

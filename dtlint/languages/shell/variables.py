@@ -11,6 +11,9 @@ from dtlint.languages.traced import CURRENT_FOLDER, Piece, Word
 from dtlint.source import Span
 from dtlint.value import Step
 
+LONGEST_INDEX = 18
+"""Digits of an index that bash takes for a number."""
+
 
 def read_variable(shell: Shell, name: str) -> Variable | None:
     """The value of a variable that the script has set, with what conditions have told since; None if it has not set
@@ -53,9 +56,15 @@ def read_element(shell: Shell, name: str, key: str, span: Span) -> Text:
     return special_text(shell, name, span)
 
 
+def is_index(key: str) -> bool:
+    """Whether a key is a number, as those of an array are that is not associative."""
+    return key.isdecimal() and len(key) <= LONGEST_INDEX
+
+
 def _element(value: Array, key: str) -> Text:
     if key.startswith("-") and not value.associative and value.items:
-        key = str(max(map(int, value.items)) + 1 + int(key)) if key[1:].isdigit() else key
+        last = max((int(each) for each in value.items if is_index(each)), default=-1)
+        key = str(last + 1 + int(key)) if is_index(key[1:]) else key
     text = value.items.get(key or "0")
     doubt = open_part(value)
     if doubt is None or (text is not None and not is_several(text)):
@@ -76,10 +85,15 @@ def open_part(value: Array) -> Piece | None:
     return value.rest if several is None else several
 
 
+def argument_number(name: str) -> int:
+    """The N of `$N`; of one that no script has arguments for, a number that is as far beyond them."""
+    return int(name.lstrip("0")[:9] or 0)
+
+
 def is_set(shell: Shell, name: str) -> bool:
     """Whether the script has set a variable, or the user has given it."""
-    if name.isdigit():
-        return int(name) <= len(shell.positional.words)
+    if name.isdecimal():
+        return argument_number(name) <= len(shell.positional.words)
     return name in shell.variables
 
 
@@ -124,10 +138,9 @@ def script_name(shell: Shell, span: Span) -> Text:
 
 def special_text(shell: Shell, name: str, span: Span) -> Text:
     """`$1`, `$#`, `$?` and their like."""
-    if name == "0":
-        return script_name(shell, span)
-    if name.isdigit():
-        return positional_text(shell, int(name), span)
+    if name.isdecimal():
+        number = argument_number(name)
+        return positional_text(shell, number, span) if number else script_name(shell, span)
     if name == "#":
         return argument_count(shell.positional, span)
     if name == "?":
@@ -202,7 +215,7 @@ def _ordered(value: Array) -> list[str]:
     return (
         list(value.items)
         if value.associative
-        else sorted(value.items, key=lambda key: int(key) if key.isdigit() else 0)
+        else sorted(value.items, key=lambda key: int(key) if is_index(key) else 0)
     )
 
 

@@ -125,7 +125,7 @@ def _given_arguments(way: Way, start: Span) -> Positional:
         return way.given.caller.positional
     if not arguments:
         return Positional((), listed)
-    count = max((int(name) for name in arguments if name.isdigit() and len(name) < 4), default=0)
+    count = max((int(name) for name in arguments if name.isdecimal() and len(name) < 4), default=0)
     words: list[Text] = []
     for number in range(1, count + 1):
         text = arguments.get(str(number))

@@ -1,0 +1,41 @@
+"""Writes files as a whole or not at all: whenever the process is killed, a file holds the old text or the new one."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+
+def replace(file: Path, data: bytes) -> None:
+    """Put `data` in the place of what a file holds, its mode kept; OSError where that cannot be.
+
+    A link stays one. What is no regular file (a pipe, a device) is written to, for there is nothing to replace.
+    """
+    import tempfile
+
+    target = file.resolve()
+    if target.exists() and not target.is_file():
+        target.write_bytes(data)
+        return
+    mode = _mode(target)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
+    draft = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as opened:
+            opened.write(data)
+        draft.chmod(mode)
+        draft.replace(target)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def _mode(file: Path) -> int:
+    """The permissions of a file; of one that is not there what the user's mask leaves a new one."""
+    try:
+        return stat.S_IMODE(file.stat().st_mode)
+    except FileNotFoundError:
+        mask = os.umask(0)
+        os.umask(mask)
+        return 0o666 & ~mask
