@@ -5,10 +5,10 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from io import TextIOWrapper
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -24,9 +24,14 @@ from dtlint.cli_options import (
     parse_names,
     parse_plan_format,
     parse_share,
+    parse_tune_format,
+    parse_values,
     reading_options,
     stating_options,
 )
+
+if TYPE_CHECKING:
+    from dtlint.value import Plain
 
 FAILED = 2
 """Exit status for bad usage and for a crash; findings end with 1, so that the two are never confused."""
@@ -47,6 +52,7 @@ def commands() -> None:
     \b
     dtlint check launch.sh        what is wrong, where, what it costs, what to write instead
     dtlint plan launch.sh         what is split, memory, communication, step time, money
+    dtlint tune launch.sh         which plans on the same machines are faster
     dtlint diff main              what this branch changes
 
     Completion of commands, options and rules: eval "$(_DTLINT_COMPLETE=bash_source dtlint)" (or zsh_source,
@@ -166,6 +172,48 @@ def plan(reading: Reading, destination: Destination) -> int:
     from dtlint.commands import show_plan
 
     return show_plan(reading, destination)
+
+
+@commands.command(cls=CommandLine, short_help="Search faster plans on the same machines.")
+@reading_options
+@click.option(
+    "--keep",
+    multiple=True,
+    metavar="SETTING,...",
+    callback=parse_names,
+    help="Leave these settings as they are, such as parallel.pipeline.",
+)
+@click.option(
+    "--vary",
+    multiple=True,
+    metavar="SETTING=VALUE,...",
+    callback=parse_values,
+    help="Try these values for a setting, such as batch.global=512,1024, which is left as it is otherwise.",
+)
+@click.option(
+    "--format",
+    "destination",
+    default="text",
+    metavar="FORMAT[=FILE]",
+    callback=parse_tune_format,
+    help="text (default), json or html, to standard output or a file.",
+)
+def tune(
+    reading: Reading, keep: tuple[str, ...], vary: Mapping[str, tuple[Plain, ...]], destination: Destination
+) -> int:
+    """Search plans for the same model on the same machines: degrees, sharding, micro-batch, recomputation, offload and
+    overlap, within what the framework allows; the five fastest that fit beside today's, with what to change where.
+
+    Global batch, sequence length, model and optimizer stay as they are.
+
+    \b
+    dtlint tune launch.sh
+    dtlint tune --keep parallel.pipeline --vary batch.global=512,1024 launch.sh
+    dtlint tune --format html=plans.html launch.sh
+    """
+    from dtlint.tuning import tune_plans
+
+    return tune_plans(reading, keep, vary, destination)
 
 
 @commands.command(cls=CommandLine, short_help="Say what a change does to plans and their cost.")

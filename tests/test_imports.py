@@ -34,6 +34,7 @@ ROOMS = (
     "facts",
     "rulebook",
     "fix",
+    "tune",
     "difference",
     "report",
     "api",
@@ -42,6 +43,7 @@ ROOMS = (
     "output",
     "commands",
     "comparing",
+    "tuning",
     "cli",
 )
 """The rooms of the package from the ground up: each knows only rooms that stand before it."""
