@@ -278,6 +278,19 @@ def explain(rule: str, reading: Reading) -> int:
     return explain_rule(rule, reading)
 
 
+@commands.command(cls=CommandLine, short_help="Serve editors over the Language Server Protocol.")
+@stating_options
+def lsp(reading: Reading) -> int:
+    """Speak the Language Server Protocol over standard input and output: findings as diagnostics, values under the
+    cursor, remedies as quick fixes. Editors start it; docs/editors.md says how.
+
+    Needs pygls: pip install 'dtlint[lsp]'
+    """
+    from dtlint.lsp import serve_editor
+
+    return serve_editor(reading)
+
+
 @commands.command()
 @click.option("--rules", "folders", multiple=True, type=click.Path(path_type=Path), metavar="DIR", help="Add a folder.")
 def rules(folders: tuple[Path, ...]) -> int:

@@ -44,6 +44,7 @@ ROOMS = (
     "commands",
     "comparing",
     "tuning",
+    "lsp",
     "cli",
 )
 """The rooms of the package from the ground up: each knows only rooms that stand before it."""
