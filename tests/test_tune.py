@@ -153,6 +153,22 @@ def test_a_plan_that_recomputes_more_than_it_has_to_gets_rid_of_it() -> None:
     assert best.estimate.step_seconds < 0.8 * estimate(found.today).step_seconds  # type: ignore[union-attr]
 
 
+def test_where_there_are_few_splits_other_variants_are_offered() -> None:
+    few = Wishes(
+        frozenset(name for name in SMALL if name.startswith(("parallel.", "sharding."))) | {"parallel.virtual_pipeline"}
+    )
+    found = tune(Plan.of(SMALL), few, NOBODY)
+    assert len(found.offers) == 5
+    assert len({offer.changes for offer in found.offers}) == 5
+    assert {offer.plan.value("parallel.tensor") for offer in found.offers} == {8}
+
+
+def test_why_todays_plan_does_not_rank_is_said() -> None:
+    large = Plan.of({**SMALL, "batch.micro": 2, "checkpointing.activations": "none", "parallel.tensor": 1})
+    found = tune(large, FEWER, NOBODY)
+    assert found.place is None and found.against == "more memory than a GPU has, with the model's error"
+
+
 def test_what_is_kept_stays() -> None:
     kept = ("parallel.tensor", "parallel.pipeline", "checkpointing.activations", "batch.micro")
     found = tune(Plan.of(SMALL), Wishes(frozenset(kept)), NOBODY)

@@ -73,7 +73,7 @@ def _needs(tuned: Tuned, columns: int) -> Iterable[str]:
 def counts_line(tuned: Tuned) -> str:
     """How many plans were looked at, how many rank, and where today's stands among them."""
     found = tuned.search
-    place = f"today's is number {tuned.place:,}" if tuned.place else "today's is not among them"
+    place = f"today's is number {tuned.place:,}" if tuned.place else f"today's is not among them ({tuned.against})"
     return (
         f"{counted(found.considered, 'plan')} looked at, {found.priced:,} of them priced; {len(found.ranked):,} can be "
         f"and fit, and {place}"
@@ -124,8 +124,14 @@ def split_shown(plan: Plan) -> str:
         counted(chunks, "chunk") if chunks > 1 else "",
         f"micro-batch {micro}" if micro else "",
         f"{recompute} recomputation" if recompute != "none" else "",
+        f"shard groups of {group}" if (group := _smaller_group(plan)) else "",
     ]
     return ", ".join(filter(None, parts))
+
+
+def _smaller_group(plan: Plan) -> int | None:
+    """The ranks of a shard group where it is stated that not all share the states."""
+    return plan.integer("sharding.group") if plan.stated("sharding.group") is not None else None
 
 
 def _offer(name: str, offer: Offer, tuned: Tuned, columns: int) -> Iterable[str]:

@@ -38,9 +38,19 @@ def _run(run: Run, tuned: Tuned) -> Json:
         "varied": {axis.setting: [_plain(value) for value in axis.values] for axis in tuned.search.axes},
         "untold": list(tuned.untold),
         "assumed": [] if tuned.estimate is None else list(tuned.estimate.assumed),
-        "today": {"plan": split_shown(tuned.today), "place": tuned.place, **_cost(tuned.estimate)},
+        "today": {
+            "plan": split_shown(tuned.today),
+            "place": tuned.place,
+            "left_out_for": tuned.against or None,
+            **_cost(tuned.estimate),
+        },
         "best": [_offer(name, offer, tuned) for name, offer in named_offers(tuned)],
     }
+
+
+def _today(tuned: Tuned) -> Json:
+    place = {"place": tuned.place, "left_out_for": tuned.against or None}
+    return {"plan": split_shown(tuned.today), **place, **_cost(tuned.estimate)}
 
 
 def _offer(name: str, offer: Offer, tuned: Tuned) -> Json:

@@ -4,7 +4,7 @@ changes in which file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -41,6 +41,9 @@ SPLIT = (
 MOST_TRIED = 500
 """Splits that are worked out as a whole in search of plans that raise no error."""
 
+MOST_VARIANTS = 100
+"""Plans of the ranking that are looked at where there are fewer splits than offers."""
+
 
 class Change(NamedTuple):
     """One setting that is another one: its value today (None where nothing states it) and then, both as the front end
@@ -71,7 +74,8 @@ class Offer(NamedTuple):
 class Tuned(NamedTuple):
     """What a search of a run's plan comes to. Where `needs` is not empty, nothing was searched.
 
-    `estimate` is today's; `place` the place of today's plan among the ranked, from 1. `surest` is the fastest plan that
+    `estimate` is today's; `place` the place of today's plan among the ranked, from 1, or `against` why it is not among
+    them. `surest` is the fastest plan that
     certainly fits, where none of the best does; `faulty` the number of splits that were left out for an error that a
     rule finds; `untold` are settings that could vary and stay as they are, for the plan does not tell them.
     """
@@ -83,6 +87,7 @@ class Tuned(NamedTuple):
     estimate: Estimate | None = None
     surest: Offer | None = None
     place: int | None = None
+    against: str = ""
     faulty: int = 0
     untold: tuple[str, ...] = ()
 
@@ -99,24 +104,45 @@ def tune(plan: Plan, wishes: Wishes, watch: Watch, told: Told = lambda done, tot
     offers, surest, faulty = _best(plan, found, watch)
     today = {axis.setting: axis.today for axis in found.axes}
     place = next((index for index, each in enumerate(found.ranked, 1) if each.values == today), None)
-    return Tuned(plan, (), found, offers, known_estimate(plan), surest, place, faulty, left_alone(plan, wishes))
+    alone = search(plan, [axis._replace(values=(axis.today,)) for axis in found.axes])
+    against = next(iter(alone.refused), "") if place is None else ""
+    untold = left_alone(plan, wishes)
+    return Tuned(plan, (), found, offers, known_estimate(plan), surest, place, against, faulty, untold)
 
 
 def _best(plan: Plan, found: Search, watch: Watch) -> tuple[tuple[Offer, ...], Offer | None, int]:
-    """The offers, the surest plan where none of them certainly fits, and how many splits raise an error."""
-    offers: dict[tuple[Plain, ...], Offer] = {}
+    """The offers, the surest plan where none of them certainly fits, and how many of those tried raise an error.
+
+    Each split comes once; where there are too few of them, other variants follow.
+    """
+    splits: dict[tuple[Plain, ...], Offer] = {}
     faulty = 0
     for candidate in islice(_of_each_split(found.ranked), MOST_TRIED):
         offer = _offer(plan, found.axes, candidate, watch)
+        full, sure = len(splits) == BEST, any(each.fits for each in splits.values())
+        if full and (sure or (offer is not None and offer.fits)):
+            return _fastest_first(splits.values()), None if sure else offer, faulty
         if offer is None:
             faulty += 1
-        elif len(offers) < BEST:
-            offers.setdefault(tuple(map(offer.plan.value, SPLIT)), offer)
-        if len(offers) == BEST and any(each.fits for each in offers.values()):
+        elif not full:
+            splits.setdefault(tuple(map(offer.plan.value, SPLIT)), offer)
+    return _fastest_first(_with_variants(plan, found, watch, list(splits.values()))), None, faulty
+
+
+def _with_variants(plan: Plan, found: Search, watch: Watch, offers: list[Offer]) -> list[Offer]:
+    """The offers, filled up with the next plans of the ranking that change something else."""
+    for candidate in found.ranked[:MOST_VARIANTS] if len(offers) < BEST else ():
+        offer = _offer(plan, found.axes, candidate, watch)
+        if offer is not None and all(offer.changes != other.changes for other in offers):
+            offers.append(offer)
+        if len(offers) == BEST:
             break
-        if len(offers) == BEST and offer is not None and offer.fits:
-            return tuple(offers.values()), offer, faulty
-    return tuple(offers.values()), None, faulty
+    return offers
+
+
+def _fastest_first(offers: Iterable[Offer]) -> tuple[Offer, ...]:
+    """In the order of the time of a token, which a plan without its small changes may take a little more of."""
+    return tuple(sorted(offers, key=lambda offer: offer.estimate.step_seconds / offer.estimate.tokens_per_step))
 
 
 def _of_each_split(ranked: Sequence[Candidate]) -> Iterator[Candidate]:
