@@ -90,7 +90,7 @@ def main() -> int:
 
 def candidates(folder: Path) -> list[Path]:
     """The Python files of a folder that are read without being named."""
-    return [file for file in walk(folder) if file.suffix == ".py" and relevant(file, "python")]
+    return [file for file in walk(folder, folder) if file.suffix == ".py" and relevant(file, "python")]
 
 
 def measure(folder: Path, files: Sequence[Path]) -> Measured:

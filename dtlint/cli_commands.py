@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,10 +18,15 @@ from dtlint.cli_options import (
     parse_names,
     parse_plan_format,
     parse_share,
+    parse_tune_format,
+    parse_values,
     reading_options,
     stating_options,
 )
 from dtlint.request import INTERRUPTED, Destination, Reading
+
+if TYPE_CHECKING:
+    from dtlint.value import Plain
 
 _FILE = click.Path(path_type=Path)
 
@@ -33,6 +39,7 @@ def commands() -> None:
     \b
     dtlint check launch.sh        what is wrong, where, what it costs, what to write instead
     dtlint plan launch.sh         what is split, memory, communication, step time, money
+    dtlint tune launch.sh         which plans on the same machines are faster
     dtlint diff main              what this branch changes
 
     Completion of commands, options and rules: eval "$(_DTLINT_COMPLETE=bash_source dtlint)" (or zsh_source,
@@ -154,6 +161,48 @@ def plan(reading: Reading, destination: Destination) -> int:
     return show_plan(reading, destination)
 
 
+@commands.command(cls=CommandLine, short_help="Search faster plans on the same machines.")
+@reading_options
+@click.option(
+    "--keep",
+    multiple=True,
+    metavar="SETTING,...",
+    callback=parse_names,
+    help="Leave these settings as they are, such as parallel.pipeline.",
+)
+@click.option(
+    "--vary",
+    multiple=True,
+    metavar="SETTING=VALUE,...",
+    callback=parse_values,
+    help="Try these values for a setting, such as batch.global=512,1024, which is left as it is otherwise.",
+)
+@click.option(
+    "--format",
+    "destination",
+    default="text",
+    metavar="FORMAT[=FILE]",
+    callback=parse_tune_format,
+    help="text (default), json or html, to standard output or a file.",
+)
+def tune(
+    reading: Reading, keep: tuple[str, ...], vary: Mapping[str, tuple[Plain, ...]], destination: Destination
+) -> int:
+    """Search plans for the same model on the same machines: degrees, sharding, micro-batch, recomputation, offload and
+    overlap, within what the framework allows; the five fastest that fit beside today's, with what to change where.
+
+    Global batch, sequence length, model and optimizer stay as they are.
+
+    \b
+    dtlint tune launch.sh
+    dtlint tune --keep parallel.pipeline --vary batch.global=512,1024 launch.sh
+    dtlint tune --format html=plans.html launch.sh
+    """
+    from dtlint.tuning import tune_plans
+
+    return tune_plans(reading, keep, vary, destination)
+
+
 @commands.command(cls=CommandLine, short_help="Say what a change does to plans and their cost.")
 @click.argument("base")
 @click.argument("head", required=False)
@@ -214,6 +263,19 @@ def explain(rule: str, reading: Reading) -> int:
     from dtlint.commands import explain_rule
 
     return explain_rule(rule, reading)
+
+
+@commands.command(cls=CommandLine, short_help="Serve editors over the Language Server Protocol.")
+@stating_options
+def lsp(reading: Reading) -> int:
+    """Speak the Language Server Protocol over standard input and output: findings as diagnostics, values under the
+    cursor, remedies as quick fixes. Editors start it; docs/editors.md says how.
+
+    Needs pygls: pip install 'dtlint[lsp]'
+    """
+    from dtlint.lsp import serve_editor
+
+    return serve_editor(reading)
 
 
 @commands.command()

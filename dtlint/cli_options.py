@@ -13,12 +13,13 @@ import click
 from dtlint.request import Destination, Reading, near
 
 if TYPE_CHECKING:
-    from dtlint.value import Value
+    from dtlint.value import Plain, Value
 
 Command = Callable[..., int]
 
 FORMATS = ("text", "concise", "json", "sarif", "github", "gitlab", "rdjson", "junit", "markdown")
 PLAN_FORMATS = ("text", "json")
+TUNE_FORMATS = ("text", "json", "html")
 DIFFERENCE_FORMATS = ("text", "json", "markdown")
 COMMAND_WORDS = "dtlint.command"
 
@@ -109,6 +110,26 @@ def _destinations(texts: tuple[str, ...], formats: tuple[str, ...]) -> tuple[Des
 def parse_plan_format(_: click.Context, parameter: click.Parameter, text: str) -> Destination:
     """`--format FORMAT[=FILE]` of a plan."""
     return _destination(text, PLAN_FORMATS)
+
+
+def parse_tune_format(_: click.Context, parameter: click.Parameter, text: str) -> Destination:
+    """`--format FORMAT[=FILE]` of a search."""
+    return _destination(text, TUNE_FORMATS)
+
+
+def parse_values(
+    _: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
+) -> Mapping[str, tuple[Plain, ...]]:
+    """`--vary SETTING=VALUE,...`, each value checked against the vocabulary."""
+    if not texts:
+        return {}
+    from dtlint.plan.vocabulary import Misfit, parse
+
+    pairs = [_split(text, "SETTING=VALUE,...") for text in texts]
+    try:
+        return {name: tuple(parse(name, value).value for value in values.split(",")) for name, values in pairs}
+    except Misfit as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def parse_share(_: click.Context, parameter: click.Parameter, text: str | None) -> float | None:

@@ -93,13 +93,13 @@ def list_kinds(reading: Reading) -> int:
     """`dtlint check --list-files`: what the paths hold, without judging it."""
     from dtlint.report.files import files_text
 
-    write(files_text(_runs(reading, config_of(reading, _here(reading)))), None)
+    write(files_text(read_all(reading, config_of(reading, _here(reading)))), None)
     return 0
 
 
 def show_plan(reading: Reading, destination: Destination) -> int:
     """`dtlint plan`: the plan of every run."""
-    runs = _runs(reading, config_of(reading, _here(reading)))
+    runs = read_all(reading, config_of(reading, _here(reading)))
     if destination.format == "json":
         from dtlint.report.json import runs_json
 
@@ -123,7 +123,7 @@ def explain_rule(name: str, reading: Reading) -> int:
         return 0
     from dtlint.report.verdict import verdict_text
 
-    write(verdict_text(rule, _runs(reading, config), config.limits, terminal_width()), None)
+    write(verdict_text(rule, read_all(reading, config), config.limits, terminal_width()), None)
     return 0
 
 
@@ -182,7 +182,7 @@ def _with_choice(config: Config, choice: Choice) -> Config:
 def _checked(reading: Reading, terms: _Terms, texts: Mapping[Path, str] | None = None) -> Report:
     from dtlint.api import check_set
 
-    return check_set(_runs(reading, terms.config, texts), terms.config, terms.rules)
+    return check_set(read_all(reading, terms.config, texts), terms.config, terms.rules)
 
 
 def _fixed(reading: Reading, terms: _Terms, unsafe: bool) -> Fixed:
@@ -221,7 +221,7 @@ def _write_fixes(fixed: Fixed) -> None:
         say(f"fixed {finding.rule} ({place(finding.span.original())}): {printable(remedy.text)}")
 
 
-def _runs(reading: Reading, config: Config, texts: Mapping[Path, str] | None = None) -> RunSet:
+def read_all(reading: Reading, config: Config, texts: Mapping[Path, str] | None = None) -> RunSet:
     """What the paths hold, standard input among them, or the command after `--`; `texts` stand for files on disk."""
     from dtlint.api import options_of
     from dtlint.runs import read_command_line, read_runs

@@ -27,6 +27,7 @@ BUILDERS: Mapping[str, str] = {
     "deepspeed-keys": "dtlint.catalog.build:deepspeed_keys",
     "shipped-configs": "dtlint.catalog.build:shipped_configs",
     "deepspeed-refusals": "dtlint.catalog.build:deepspeed_refusals",
+    "searches": "dtlint.catalog.build:searches",
     "vocabulary": "dtlint.plan.vocabulary:read_file",
     "precedence": "dtlint.runs.settle:read_table",
     "rules": "dtlint.rulebook.load:build",

@@ -17,6 +17,7 @@ from dtlint.catalog.frameworks import (
 )
 from dtlint.catalog.hardware import Gpu, Instance, gpu, instance
 from dtlint.catalog.models import LatentAttention, Model, model, models_of_size
+from dtlint.catalog.searches import Searched, largest, least_tokens, searched, searched_frameworks
 
 __all__ = [
     "DeepSpeedKey",
@@ -26,6 +27,7 @@ __all__ = [
     "LatentAttention",
     "Model",
     "Refusal",
+    "Searched",
     "ShippedConfig",
     "deepspeed_keys",
     "deepspeed_refusals",
@@ -34,8 +36,12 @@ __all__ = [
     "gpu",
     "in_time",
     "instance",
+    "largest",
+    "least_tokens",
     "model",
     "models_of_size",
     "package_of",
+    "searched",
+    "searched_frameworks",
     "shipped_config",
 ]

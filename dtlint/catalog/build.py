@@ -10,6 +10,7 @@ from dtlint.catalog import frameworks, hardware
 from dtlint.catalog import model_configs as configs
 from dtlint.catalog import models as model_lookup
 from dtlint.catalog import packages as package_lookup
+from dtlint.catalog import searches as search_lookup
 from dtlint.catalog.names import normalized
 
 Row = dict[str, str]
@@ -98,6 +99,11 @@ def shipped_configs() -> object:
 def deepspeed_refusals() -> object:
     """The rows of deepspeed_refusals.yaml."""
     return _yaml(frameworks.REFUSAL_FILES[0])
+
+
+def searches() -> object:
+    """What searches.yaml says."""
+    return _yaml(search_lookup.SEARCH_FILES[0])
 
 
 def _gpu(row: Row, memory_gib: float) -> list[object]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 Constraint = Callable[["Plan"], "str | None"]
 CONSTRAINTS: list[tuple[str, Constraint]] = []
-_DEEPSPEED_PIPELINES = ("deepspeed", "megatron-deepspeed", "gpt-neox")
+DEEPSPEED_PIPELINES = ("deepspeed", "megatron-deepspeed", "gpt-neox")
 """Frameworks whose pipeline is DeepSpeed's, which splits its layers by weight."""
 
 
@@ -65,7 +65,7 @@ def _heads(plan: Plan) -> str | None:
 def _layers(plan: Plan) -> str | None:
     layers, stages = plan.integer("model.layers"), plan.integer("parallel.pipeline") or 1
     chunks = stages * (plan.integer("parallel.virtual_pipeline") or 1)
-    by_weight = plan.word("framework") in _DEEPSPEED_PIPELINES
+    by_weight = plan.word("framework") in DEEPSPEED_PIPELINES
     if layers is None or stages == 1 or by_weight or layers % chunks == 0:
         return None
     if plan.setting("parallel.stage_layers") is not None:
@@ -107,7 +107,7 @@ def _left_over(plan: Plan) -> str | None:
 def _sharding(plan: Plan) -> str | None:
     stage, stages = plan.integer("sharding.stage") or 0, plan.integer("parallel.pipeline") or 1
     engine = stages > 1 or plan.flag("parallel.pipeline_engine") is True
-    if stage < 2 or not engine or plan.word("framework") not in _DEEPSPEED_PIPELINES:
+    if stage < 2 or not engine or plan.word("framework") not in DEEPSPEED_PIPELINES:
         return None
     return f"ZeRO stage {stage} does not go with a pipeline"
 

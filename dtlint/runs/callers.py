@@ -42,7 +42,7 @@ def _holds(file: Path, held: frozenset[bytes], wanted: set[bytes]) -> bool:
 def _mentions(root: Path) -> tuple[dict[Path, frozenset[bytes]], bool]:
     """What may be file names in the scripts and manifests among the first files of the tree."""
     found: dict[Path, frozenset[bytes]] = {}
-    for count, file in enumerate(walk(root)):
+    for count, file in enumerate(walk(root, root)):
         if count >= MOST_SEARCHED:
             return found, True
         kind = kind_of(file)

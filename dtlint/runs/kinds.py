@@ -100,6 +100,11 @@ def relevant(file: Path, kind: str) -> bool:
         data = file.read_bytes() if file.is_file() and file.stat().st_size < 4_000_000 else b""
     except OSError:
         return False
+    return holds_words(data, kind)
+
+
+def holds_words(data: bytes, kind: str) -> bool:
+    """Whether a text holds one of the words of its kind."""
     return any(marker in data for marker in MARKERS[kind])
 
 
