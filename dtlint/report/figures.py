@@ -16,6 +16,7 @@ from dtlint.cost.traffic import sent_bytes
 from dtlint.facts.registry import first_unknown, missing
 from dtlint.interval import Interval, hull, point, scale
 from dtlint.record import NamedTuple
+from dtlint.report.words import counted
 from dtlint.value import Unknown, Value
 
 if TYPE_CHECKING:
@@ -62,6 +63,11 @@ class Axis(NamedTuple):
         """What people call it."""
         return AXES[self.axis]
 
+    def members(self, rank: int) -> range:
+        """The ranks of the group that `rank` is in."""
+        first = rank - rank // self.stride % self.ranks * self.stride
+        return range(first, first + self.ranks * self.stride, self.stride)
+
 
 class Topology(NamedTuple):
     """The ranks, `domain` of them in an NVLink domain of `per_node` in a node, and the axes of more than one rank."""
@@ -75,6 +81,13 @@ class Topology(NamedTuple):
     def box(self) -> str:
         """What the GPUs that reach each other over NVLink are called."""
         return "node" if self.domain == self.per_node else "NVLink domain"
+
+    def where(self, axis: Axis) -> str:
+        """Which machines a group of the axis spans."""
+        if axis.domains == 1:
+            return f"inside the {self.box}"
+        within = f", {axis.inside} GPUs of each" if axis.inside > 1 else ""
+        return f"over {counted(axis.domains, self.box)}{within}"
 
 
 class StageMemory(NamedTuple):
