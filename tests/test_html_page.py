@@ -11,6 +11,7 @@ import time
 from html.parser import HTMLParser
 from pathlib import Path
 
+import click
 import pytest
 from reports import REPORT
 from snapshot import holds
@@ -21,9 +22,10 @@ from dtlint.cost.pipeline import bubble
 from dtlint.report.html import plans_page
 from dtlint.report.html.markup import Markup, element, embedded
 from dtlint.report.json import report_json, runs_json
+from dtlint.report.plan import plans_text
 from dtlint.rulebook.check import Report
 from dtlint.runs import read_runs
-from dtlint.runs.model import Options
+from dtlint.runs.model import Options, RunSet
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 STORIES = sorted(folder.name for folder in FIXTURES.iterdir())
@@ -167,7 +169,6 @@ def test_a_plan_without_an_estimate_says_why(tmp_path: Path) -> None:
     text = Page(plans_page(report_of(tmp_path / "launch.sh"))).text
     assert "cost\nunknown: no file tells parallel.world_size --set parallel.world_size=..." in text
     assert "launch.nodes unknown: $N is not set in this script --env N=..." in text
-    assert "rules not decided" in text
 
 
 def test_the_page_reads_as_told() -> None:
@@ -220,6 +221,24 @@ def test_sixteen_thousand_gpus_are_folded(tmp_path: Path) -> None:
     assert time.process_time() - began < 2
     assert len(text.encode()) < 2_000_000
     assert "2,000 more nodes with 16,000 GPUs" in Page(text).text
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("--pipeline-model-parallel-size 16", "--pipeline-model-parallel-size 16384"),
+        ("--nproc_per_node 8", "--nproc_per_node 1000"),
+        ("--num-layers 96", "--num-layers 160000 --num-layers-per-virtual-pipeline-stage 1"),
+        ("--global-batch-size 4096", "--global-batch-size 1073741824"),
+    ],
+)
+def test_numbers_that_nobody_trains_with_end_soon(old: str, new: str, tmp_path: Path) -> None:
+    (tmp_path / "launch.sh").write_text(LARGE.replace("-size 8 ", "-size 1 ").replace(old, new))
+    began = time.process_time()
+    report = report_of(tmp_path / "launch.sh")
+    assert len(plans_page(report).encode()) < 2_000_000
+    assert click.unstyle(plans_text(RunSet(report.runs, (), (), frozenset()), 80))
+    assert time.process_time() - began < 20
 
 
 def test_the_same_plan_gives_the_same_page(tmp_path: Path) -> None:

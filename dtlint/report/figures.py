@@ -40,6 +40,10 @@ LAYOUT = tuple(f"parallel.{axis}" for axis in AXES)
 """The settings that lay the ranks out."""
 
 
+MOST_STAGES = 512
+"""Stages up to which each is looked at; no pipeline of a real run has as many."""
+
+
 class Axis(NamedTuple):
     """The groups of one axis: ranks `stride` apart, `inside` of them in one NVLink domain, over `domains` of them at
     worst.
@@ -212,6 +216,8 @@ def _waits(found: Estimate, axis: str) -> tuple[Interval, Interval]:
 
 
 def _stages(completed: Completed) -> tuple[StageMemory, ...] | Unknown:
+    if max(job.layout.pipeline for job in completed.jobs) > MOST_STAGES:
+        return Unknown(f"memory by stage is worked out for at most {MOST_STAGES} stages")
     by_job = [every_stage(job) for job in completed.jobs]
     if len({len(each) for each in by_job}) > 1:
         return Unknown("the number of pipeline stages is not known", "--set parallel.pipeline=...")

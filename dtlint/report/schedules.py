@@ -16,7 +16,8 @@ FEWEST_DRAWN = 12
 """Micro-batches that are drawn at least; and two for each stage, so that the middle is the steady state."""
 
 MOST_STAGES = 64
-"""Stages of which a timeline is drawn at all."""
+MOST_PASSES = 50_000
+"""Stages, and passes of all of them together, up to which a timeline is drawn at all."""
 
 NAMES = {
     "gpipe": "GPipe",
@@ -53,7 +54,7 @@ def folded(
     if stages > MOST_STAGES or (schedule == "interleaved" and microbatches % stages):
         return None
     shown = min(microbatches, stages * -(-max(FEWEST_DRAWN, 2 * stages) // stages))
-    lines = timeline(schedule, stages, shown, chunks)
+    lines = timeline(schedule, stages, shown, chunks) if stages * shown * chunks <= MOST_PASSES else None
     if lines is None:
         return None
     half, cut = rows // 2, shown < microbatches or len(lines[0]) > units

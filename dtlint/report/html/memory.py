@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from dtlint.interval import Interval
+from dtlint.facts.registry import FactValue, fact
+from dtlint.interval import Interval, point
 from dtlint.report.figures import Amount, Figures, StageMemory
-from dtlint.report.html.markup import Markup, element, joined
+from dtlint.report.html.markup import Markup, element, figure, joined
 from dtlint.report.html.parts import Piece, bar, legend, note, rows, section, size, unknown
 from dtlint.rulebook.sentences import spell
 from dtlint.value import Unknown
+
+if TYPE_CHECKING:
+    from dtlint.plan import Plan
 
 PARTS: Mapping[str, str] = {
     "weights": "weights",
@@ -27,7 +32,7 @@ MOST_STAGES = 16
 """Stages that are drawn; of more the first and the last ones."""
 
 
-def memory_section(figures: Figures) -> Markup:
+def memory_section(figures: Figures, plan: Plan) -> Markup:
     """The section."""
     if isinstance(figures.stages, Unknown):
         return section("memory", "Memory of a GPU", note(unknown(figures.stages)))
@@ -42,7 +47,7 @@ def memory_section(figures: Figures) -> Markup:
         legend(_legend(stages, available)),
         rows("stages", drawn),
         *([note(f"{hidden} stages in the middle are not drawn")] if hidden else []),
-        _views(stages),
+        _views(stages, fact(plan, "memory.bytes_per_parameter")),
     )
 
 
@@ -103,24 +108,28 @@ def _spoken(stage: StageMemory) -> str:
     return f"stage {stage.stage}: {parts}; {_gb(stage.device)} in all"
 
 
-def _views(stages: Sequence[StageMemory]) -> Markup:
+def _views(stages: Sequence[StageMemory], each: FactValue) -> Markup:
     """What counting 2 bytes a parameter leaves out, on the stage that holds most."""
     stage = max(stages, key=lambda each: each.states.high)
     path, whole = f"estimate.stages.{stage.stage}", max(stage.states.high, stage.weights_only.high) or 1.0
+    weights = bar([Piece(0, stage.weights_only.high / whole, "part-weights", "2 bytes a parameter")], "weights only")
+    states = bar(_states(stage, whole), "weights, gradients and optimizer")
     lines = [
-        (
-            "weights only (2N)",
-            bar([Piece(0, stage.weights_only.high / whole, "part-weights", "2 bytes a parameter")], "weights only"),
-            size(f"{path}.weights_only_bytes", stage.weights_only),
-        ),
-        (
-            "all model states (16N)",
-            bar(_states(stage, whole), "weights, gradients and optimizer"),
-            size(f"{path}.states_bytes", stage.states),
-        ),
+        ("weights only (2N)", weights, size(f"{path}.weights_only_bytes", stage.weights_only)),
+        ("all model states", states, size(f"{path}.states_bytes", stage.states)),
     ]
-    said = "Counting 2 bytes a parameter leaves out gradients and optimizer states: with Adam and 16-bit weights they "
-    return element("div", note(f"{said}make it about 16 before sharding."), rows("views", lines), class_="views")
+    said = note(
+        f"stage {stage.stage}: counting 2 bytes a parameter leaves out gradients and optimizer states", *_kept(each)
+    )
+    return element("div", said, rows("views", lines), class_="views")
+
+
+def _kept(each: FactValue) -> Iterable[str]:
+    """What training keeps for a parameter before anything is shared out: the 16 of 16N."""
+    if isinstance(each, (int, float)) and not isinstance(each, bool):
+        yield "; training keeps "
+        yield figure("facts.memory.bytes_per_parameter", point(each), f"{each:g} bytes (the {each:g}N view)")
+        yield " for each parameter before sharding"
 
 
 def _states(stage: StageMemory, whole: float) -> Iterable[Piece]:

@@ -97,7 +97,7 @@ def _article(index: int, run: Run, figures: Figures, report: Report, names: Anch
         findings_section(findings, undecided, names, str(index)),
         what_if_section(findings, figures, summary, index),
         topology_section(figures, index),
-        memory_section(figures),
+        memory_section(figures, run.plan),
         pipeline_section(figures, run.plan, index),
         step_section(figures),
         unknown_section(run.plan, figures),

@@ -33,9 +33,7 @@ def step_section(figures: Figures) -> Markup:
         return section("step", "One optimizer step", note(unknown(step)))
     whole = step.seconds.high
     head = joined(("a step takes ", seconds("estimate.step.seconds", step.seconds)))
-    key = legend(
-        [("step-exposed", "the step waits"), ("step-hidden", "hidden beside compute"), ("step-bubble", "idle")]
-    )
+    key = legend([("step-hidden", "hidden beside compute"), ("step-bubble", "idle")])
     if step.fastest == step.slowest:
         drawn = [_waterfall(step.fastest, "fastest", whole)]
     else:

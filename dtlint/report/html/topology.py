@@ -159,8 +159,8 @@ def _traffic(axis: Axis, path: str) -> Iterable[str]:
         yield unknown(axis.sent)
         return
     yield figure(f"{path}.sent_bytes", axis.sent, spell(axis.sent, "bytes"))
-    yield " a step from each GPU at "
-    yield unknown(axis.rate) if isinstance(axis.rate, Unknown) else _rate(f"{path}.bytes_per_second", axis.rate)
+    yield " a step from each GPU"
+    yield from ("; bandwidth ", unknown(axis.rate)) if isinstance(axis.rate, Unknown) else _rate(path, axis.rate)
     if isinstance(axis.exposed, Interval):
         yield "; the step waits " if axis.exposed.high > 0 else "; the step does not wait"
         yield seconds(f"{path}.exposed_seconds", axis.exposed) if axis.exposed.high > 0 else ""
@@ -170,8 +170,10 @@ def _traffic(axis: Axis, path: str) -> Iterable[str]:
         yield " hidden"
 
 
-def _rate(path: str, rate: Interval) -> Markup:
-    return figure(path, rate, f"{spell(Interval(rate.low / 1e9, rate.high / 1e9), 'count')} GB/s")
+def _rate(path: str, rate: Interval) -> Iterable[str]:
+    yield " at "
+    shown = spell(Interval(rate.low / 1e9, rate.high / 1e9), "count")
+    yield figure(f"{path}.bytes_per_second", rate, f"{shown} GB/s")
 
 
 def link_picture(axis: Axis, label: str) -> Markup:

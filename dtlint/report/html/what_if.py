@@ -46,7 +46,7 @@ def _cells(path: str, link: str, remedy: Remedy, figures: Figures) -> Iterable[M
     yield element("th", element("a", remedy.text, href=link), scope="row")
     yield _cell(_today(figures) if saves.seconds_per_step else None)
     yield _cell(seconds(f"{then}.seconds_per_step", saves.seconds_per_step) if saves.seconds_per_step else None)
-    yield _cell(_share(f"{then}.share_of_step", saves.share_of_step))
+    yield _cell(_share(f"{then}.share_of_step", saves.share_of_step, "batch.global" in remedy.set))
     yield _cell(element("span", spell(saves.memory_before, "gb")) if saves.memory_before else None)
     yield _cell(size(f"{then}.memory_bytes", saves.memory_bytes) if saves.memory_bytes else None)
     yield _cell(element("span", _consequences(remedy)))
@@ -57,11 +57,13 @@ def _today(figures: Figures) -> Markup | None:
     return None if isinstance(step, Unknown) else seconds("estimate.step.seconds", step.seconds)
 
 
-def _share(path: str, share: Interval | None) -> Markup | None:
+def _share(path: str, share: Interval | None, batch_changes: bool) -> Markup | None:
+    """The share of today's time that is saved: for a token where a step is no longer the same work."""
     if share is None:
         return None
     low, high = (f"{100 * bound:.0f}%" for bound in share)
-    return figure(path, share, low if low == high else f"{low} to {high}")
+    shown = low if low == high else f"{low} to {high}"
+    return figure(path, share, f"{shown} a token" if batch_changes else shown)
 
 
 def _cell(content: Markup | None) -> Markup:
