@@ -117,7 +117,9 @@ def at(document: object, path: str) -> object:
 
 
 def without_ends(value: object) -> object:
-    """A single number of the JSON report as the range that it is."""
+    """A single number of the JSON report as the range that it is, and a range without its unit."""
+    if isinstance(value, dict):
+        return {name: each for name, each in value.items() if name != "unit"}
     return {"low": value, "high": value} if isinstance(value, (int, float)) and not isinstance(value, bool) else value
 
 

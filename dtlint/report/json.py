@@ -112,7 +112,7 @@ def cost_json(cost: Cost) -> Json:
 
 
 def _amount(amount: Amount) -> Json:
-    return {"low": _number(amount.size.low), "high": _number(amount.size.high), "unit": amount.unit}
+    return {"low": number_json(amount.size.low), "high": number_json(amount.size.high), "unit": amount.unit}
 
 
 def _stop(stop: Stop) -> Json:

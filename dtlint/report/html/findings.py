@@ -9,7 +9,7 @@ from dtlint.record import NamedTuple
 from dtlint.report.html.markup import Markup, element, figure, joined
 from dtlint.report.html.parts import note, section
 from dtlint.report.html.sources import Anchors, marked_line, place_link
-from dtlint.report.words import counted, listed, related_label, step_time, stop_line, telling
+from dtlint.report.words import counted, listed, related_label, remedy_line, step_time, stop_line, telling
 from dtlint.rulebook.sentences import spell
 from dtlint.source import Source, Span
 
@@ -62,7 +62,7 @@ def _remarks(number: int, finding: Finding) -> Iterable[Markup]:
     pairs: list[tuple[str, str]] = [
         ("cost", joined(_with_semicolons(_cost(f"findings.{number}.cost", finding.cost)))),
         ("formula", finding.formula),
-        *(("help", remedy.text) for remedy in finding.remedies),
+        *(("help", remedy_line(remedy)) for remedy in finding.remedies),
         ("assumed", listed(finding.cost.assumed)),
         ("unknown", ", ".join(map(telling, finding.cost.needs))),
     ]
@@ -89,6 +89,9 @@ def _cost(path: str, cost: Cost) -> Iterable[str]:
         yield figure(f"{path}.memory_bytes", cost.memory_bytes, f"{spell(cost.memory_bytes, 'gb')} on one GPU")
     if cost.stops:
         yield stop_line(cost.stops)
+    if cost.amount:
+        shown = f"{spell(cost.amount.size, 'count')} {cost.amount.unit}"
+        yield figure(f"{path}.amount", cost.amount.size, shown)
 
 
 def _with_semicolons(parts: Iterable[str]) -> Iterable[str]:

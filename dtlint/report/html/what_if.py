@@ -10,14 +10,14 @@ from dtlint.report.figures import Figures
 from dtlint.report.html.findings import Numbered
 from dtlint.report.html.markup import Markup, element, figure
 from dtlint.report.html.parts import note, seconds, section, size
-from dtlint.report.words import listed, step_time
+from dtlint.report.words import caveats, listed, step_time
 from dtlint.rulebook.sentences import spell
 from dtlint.value import Unknown
 
 if TYPE_CHECKING:
     from dtlint.rulebook.finding import Remedy, Summary
 
-COLUMNS = ("change", "step today", "then", "saves", "memory of a GPU today", "then", "training")
+COLUMNS = ("change", "step today", "then", "saves", "memory of a GPU today", "then", "besides")
 
 
 def what_if_section(findings: Numbered, figures: Figures, summary: Summary | None, run: int) -> Markup:
@@ -49,7 +49,7 @@ def _cells(path: str, link: str, remedy: Remedy, figures: Figures) -> Iterable[M
     yield _cell(_share(f"{then}.share_of_step", saves.share_of_step, "batch.global" in remedy.set))
     yield _cell(element("span", spell(saves.memory_before, "gb")) if saves.memory_before else None)
     yield _cell(size(f"{then}.memory_bytes", saves.memory_bytes) if saves.memory_bytes else None)
-    yield _cell(element("span", _consequences(remedy)))
+    yield _cell(element("span", "; ".join(caveats(remedy)) or "the same training"))
 
 
 def _today(figures: Figures) -> Markup | None:
@@ -68,11 +68,6 @@ def _share(path: str, share: Interval | None, batch_changes: bool) -> Markup | N
 
 def _cell(content: Markup | None) -> Markup:
     return element("td", content if content is not None else "not priced")
-
-
-def _consequences(remedy: Remedy) -> str:
-    changed = "changes" if remedy.changes_training else "the same"
-    return f"{changed}; then {listed(remedy.raises)}" if remedy.raises else changed
 
 
 def _together(summary: Summary | None) -> Markup:
