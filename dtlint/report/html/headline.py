@@ -59,4 +59,6 @@ def _spelled(path: str, value: Interval) -> Markup:
 
 
 def _money(path: str, value: Amount) -> Markup:
-    return unknown(value) if isinstance(value, Unknown) else figure(path, value, f"${spell(value, 'count')}")
+    if isinstance(value, Unknown):
+        return element("span", element("b", "unknown"), ": ", element("code", value.how), class_="unknown")
+    return figure(path, value, f"${spell(value, 'count')}")
