@@ -147,7 +147,7 @@ def check(
     default="text",
     metavar="FORMAT[=FILE]",
     callback=parse_plan_format,
-    help="text (default) or json, to standard output or a file.",
+    help="text (default), json or html (a page with pictures), to standard output or a file.",
 )
 def plan(reading: Reading, destination: Destination) -> int:
     """Print the plan: what is split and why, memory per GPU, communication and its links, step time and money.
@@ -155,6 +155,7 @@ def plan(reading: Reading, destination: Destination) -> int:
     \b
     dtlint plan launch.sh
     dtlint plan --format json=plan.json launch.sh
+    dtlint plan --format html=plan.html launch.sh     one file that needs no network
     """
     from dtlint.commands import show_plan
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Command = Callable[..., int]
 
 FORMATS = ("text", "concise", "json", "sarif", "github", "gitlab", "rdjson", "junit", "markdown")
-PLAN_FORMATS = ("text", "json")
+PLAN_FORMATS = ("text", "json", "html")
 TUNE_FORMATS = ("text", "json", "html")
 DIFFERENCE_FORMATS = ("text", "json", "markdown")
 COMMAND_WORDS = "dtlint.command"

@@ -99,6 +99,8 @@ def list_kinds(reading: Reading) -> int:
 
 def show_plan(reading: Reading, destination: Destination) -> int:
     """`dtlint plan`: the plan of every run."""
+    if destination.format == "html":
+        return _show_page(reading, destination.file)
     runs = read_all(reading, config_of(reading, _here(reading)))
     if destination.format == "json":
         from dtlint.report.json import runs_json
@@ -108,6 +110,18 @@ def show_plan(reading: Reading, destination: Destination) -> int:
     from dtlint.report.plan import plans_text
 
     write(plans_text(runs, terminal_width()), destination.file)
+    return 0
+
+
+def _show_page(reading: Reading, file: Path | None) -> int:
+    """The plans with what the rules find in them and what each remedy would bring, as a page."""
+    from dtlint.api import check_set
+    from dtlint.report.html import plans_page
+
+    terms = _terms(reading, Choice())
+    runs = read_all(reading, terms.config)
+    report = check_set(runs, terms.config, terms.rules)
+    write(plans_page(report, runs.problems), file)
     return 0
 
 

@@ -123,7 +123,7 @@ LEFT_OUT = (
     "frameworks.slurm", "frameworks.swift", "frameworks.transformers", "languages.python", "languages.yaml",
     "languages.shell.arithmetic", "languages.shell.compound", "languages.shell.conditions", "languages.shell.deciding",
     "languages.shell.filters", "languages.shell.relevance", "languages.shell.rewriting", "report.explain",
-    "report.json", "report.plan", "rulebook.grammar", "rulebook.house",
+    "report.figures", "report.html", "report.json", "report.plan", "rulebook.grammar", "rulebook.house",
 )  # fmt: skip
 """What a plain Megatron script with a DeepSpeed config needs nothing of; loading it would slow down every check."""
 

@@ -23,6 +23,13 @@ def test_the_output_shown_is_the_output():
     assert run.stdout == block("text")
 
 
+def test_the_picture_is_what_the_page_draws():
+    run = subprocess.run(
+        [sys.executable, ROOT / "scripts" / "make_picture.py", "--check"], capture_output=True, text=True, check=False
+    )
+    assert run.stdout == "current\n", run.stdout + run.stderr
+
+
 def test_the_config_shown_is_read(tmp_path):
     file = tmp_path / "dtlint.toml"
     file.write_text(block("toml"))

@@ -20,7 +20,8 @@ from dtlint.report.text import report_concise, report_text, undecided_text
 from dtlint.report.words import cost_line, fact_shown, listed, number_shown, origin_shown, plan_line, saving_line
 from dtlint.rulebook.check import Report
 from dtlint.rulebook.finding import Cost, Related, Saving, Stop
-from dtlint.runs.model import FileProblem, RunSet
+from dtlint.runs import read_runs
+from dtlint.runs.model import FileProblem, Options, RunSet
 from dtlint.value import Origin, Step
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -74,6 +75,28 @@ def test_a_plan_of_nothing() -> None:
 def test_memory_is_drawn_against_what_there_is() -> None:
     assert memory_bar([("weights", 2e9), ("optimizer", 4e9)], 10e9, 10) == "[WWOOOO....]"
     assert memory_bar([("weights", 8e9), ("optimizer", 8e9)], 12e9, 16) == "[WWWWWWWWOOOO|OOOO]"
+
+
+def test_an_end_that_is_not_known_is_not_drawn() -> None:
+    assert memory_bar([("weights", 2e9), ("optimizer", 4e9)], 0, 9) == "[WWWOOOOOO]"
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("story", ["half-idle-pipeline", "64-gpu-slowdown"])
+def test_plans_of_stories(story: str, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(FIXTURES.parent)
+    shown = plans_text(read_runs([Path("fixtures", story)], Options()), columns)
+    # Up to the settings and facts, whose lists grow with the vocabulary.
+    holds(f"plan-{story}-{columns}.txt", click.unstyle(shown).partition("\nSettings\n")[0])
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 120])
+def test_pictures_of_a_plan_fit(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(FIXTURES.parent)
+    lines = click.unstyle(plans_text(read_runs([Path("fixtures/half-idle-pipeline")], Options()), columns)).splitlines()
+    pictures = [line for line in lines if "[" in line or line.lstrip()[:2] in {f"{stage} " for stage in range(8)}]
+    assert len(pictures) == 2 + 1 + 8 + 8 + 0
+    assert all(width(line) <= columns for line in pictures)
 
 
 def test_where_a_value_came_from() -> None:

@@ -26,7 +26,7 @@ def model_ways(values: Values) -> int:
 def assemble(values: Values, known: Values) -> Job:
     """The job of whole settings; `known` are those that the plan itself tells (else links follow the GPU)."""
     framework = _word(values, "framework", "pytorch")
-    layout = _layout(values)
+    layout = layout_of(values)
     style = style_of(framework, _count(values, "sharding.stage", 0))
     return Job(
         style,
@@ -137,7 +137,8 @@ def _latent(values: Values) -> LatentAttention | None:
     return constants.USUAL_LATENT if _word(values, "model.architecture", "").endswith("mla") else None
 
 
-def _layout(values: Values) -> Layout:
+def layout_of(values: Values) -> Layout:
+    """The degrees of parallelism and the order of the ranks."""
     pipeline = _count(values, "parallel.pipeline", 1)
     tensor = _count(values, "parallel.tensor", 1)
     ways = model_ways(values)

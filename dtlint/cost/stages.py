@@ -43,6 +43,12 @@ def stages(job: Job) -> tuple[Stage, ...]:
     return _stages(job.shape, job.layout)
 
 
+def every_stage(job: Job) -> tuple[Stage, ...]:
+    """All stages in their order."""
+    counts = stage_layers(job.shape, job.layout)
+    return tuple(_stage(job.shape, counts, index) for index in range(len(counts)))
+
+
 @lru_cache(maxsize=1024)
 def _stages(shape: Shape, layout: Layout) -> tuple[Stage, ...]:
     counts = stage_layers(shape, layout)

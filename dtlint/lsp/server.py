@@ -7,7 +7,6 @@ import os
 import sys
 from pathlib import Path
 
-from click import ClickException
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
@@ -16,7 +15,7 @@ from dtlint.lsp.checking import Texts, check_file, is_relevant
 from dtlint.lsp.diagnostics import actions_of, diagnostics_of
 from dtlint.lsp.hovering import hover_text, sources_of
 from dtlint.lsp.places import file_of, offset_of, uri_of
-from dtlint.request import Reading
+from dtlint.request import Reading, Refusal
 from dtlint.rulebook.check import Report
 
 PATIENCE_SECONDS = 0.2
@@ -66,8 +65,8 @@ class Server(LanguageServer):
         """The check; None where config or rules cannot be used, which is said once."""
         try:
             return check_file(file, self.texts(), self.reading)
-        except ClickException as error:
-            self._complain(error.format_message())
+        except Refusal as error:
+            self._complain(str(error))
             return None
 
     def _complain(self, sentence: str) -> None:

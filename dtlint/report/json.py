@@ -36,8 +36,21 @@ def report_json(report: Report) -> str:
 
 
 def runs_json(runs: Sequence[Run]) -> str:
-    """The plans alone, in the form in which a check reports them."""
-    return _text({"version": VERSION, "runs": [run_json(run) for run in runs]})
+    """The plans alone, in the form in which a check reports them, with the figures of each."""
+    return _text({"version": VERSION, "runs": [{**run_json(run), "estimate": estimate_json(run)} for run in runs]})
+
+
+def estimate_json(run: Run) -> Json:
+    """What the plan amounts to: where its groups lie, memory by stage, the parts of a step, throughput."""
+    from dtlint.report.figures import figures_of
+    from dtlint.report.figures_json import figures_json
+
+    return figures_json(figures_of(run.plan))
+
+
+def unknown_json(unknown: Unknown) -> Json:
+    """Why something is unknown, and what would tell it."""
+    return {"unknown": unknown.reason, "set": unknown.how}
 
 
 def finding_json(finding: Finding) -> Mapping[str, Json]:
@@ -99,7 +112,7 @@ def cost_json(cost: Cost) -> Json:
 
 
 def _amount(amount: Amount) -> Json:
-    return {"low": _number(amount.size.low), "high": _number(amount.size.high), "unit": amount.unit}
+    return {"low": number_json(amount.size.low), "high": number_json(amount.size.high), "unit": amount.unit}
 
 
 def _stop(stop: Stop) -> Json:
@@ -158,7 +171,7 @@ def _settings(plan: Plan) -> Json:
 
 def _setting(setting: Value | Unknown) -> Json:
     if isinstance(setting, Unknown):
-        return {"unknown": setting.reason, "set": setting.how}
+        return unknown_json(setting)
     return {"value": plain_json(setting.value), **_origin(setting.origin)}
 
 
@@ -181,7 +194,7 @@ def _facts(plan: Plan) -> Json:
 
 def _fact(value: Plain | Interval | Unknown) -> Json:
     if isinstance(value, Unknown):
-        return {"unknown": value.reason, "set": value.how}
+        return unknown_json(value)
     if isinstance(value, Interval):
         return range_json(value)
     if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -193,11 +206,11 @@ def range_json(interval: Interval | None) -> Json:
     """Two bounds, null for what is not known."""
     if interval is None:
         return None
-    return {"low": _number(interval.low), "high": _number(interval.high)}
+    return {"low": number_json(interval.low), "high": number_json(interval.high)}
 
 
-def _number(number: float) -> Json:
-    """JSON has no infinity: what has no bound is null."""
+def number_json(number: float) -> Json:
+    """A number to six digits. JSON has no infinity: what has no bound is null."""
     if not math.isfinite(number):
         return None
     return int(number) if number == int(number) and abs(number) < 2**53 else float(f"{number:.6g}")
@@ -209,4 +222,4 @@ def plain_json(value: Plain) -> Json:
         return [plain_json(item) for item in value]
     if isinstance(value, Mapping):
         return {str(key): plain_json(item) for key, item in value.items()}
-    return _number(value) if isinstance(value, float) else value
+    return number_json(value) if isinstance(value, float) else value

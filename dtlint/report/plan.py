@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dtlint.report.frame import Paint
-from dtlint.report.plan_cost import cost_sections
 from dtlint.report.terminal import NO_BREAK, printable, styled, width, wrap
 from dtlint.report.words import (
     bounds_shown,
@@ -63,11 +62,16 @@ def plans_text(runs: RunSet, columns: int) -> str:
 def plan_lines(run: Run, columns: int) -> list[str]:
     """One run's plan."""
     from dtlint.cost import estimate
+    from dtlint.report.figures import figures_of
+    from dtlint.report.plan_cost import cost_sections
+    from dtlint.report.plan_strips import pipeline_strip, topology_strip
 
-    found = estimate(run.plan)
+    found, figures = estimate(run.plan), figures_of(run.plan)
     sections = [
         ("Split", list(_split(run.plan, columns))),
-        *(_no_cost(found, columns) if isinstance(found, Unknown) else cost_sections(run.plan, found, columns)),
+        ("Machines", list(topology_strip(figures, columns))),
+        ("Pipeline", list(pipeline_strip(figures, columns))),
+        *(_no_cost(found, columns) if isinstance(found, Unknown) else cost_sections(run.plan, found, figures, columns)),
         ("Settings", list(_settings(run.plan, columns))),
         ("Facts", list(_facts(run.plan, columns))),
         ("Unknown", list(_unknown(run.plan, found, columns))),

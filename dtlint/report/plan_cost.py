@@ -5,28 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from dtlint.interval import Interval, hull
-from dtlint.report.terminal import wrap
+from dtlint.interval import Interval
+from dtlint.report.figures import Amount, Axis, Figures, StageMemory
+from dtlint.report.terminal import NO_BREAK, wrap
 from dtlint.report.words import counted, step_time, telling
 from dtlint.rulebook.sentences import spell
 from dtlint.value import Unknown
 
 if TYPE_CHECKING:
     from dtlint.cost import Estimate
-    from dtlint.cost.job import Job
     from dtlint.plan import Plan
 
 INDENT = "  "
 
-AXES = (
-    ("TP", "tensor"),
-    ("CP", "context"),
-    ("Ulysses", "ulysses"),
-    ("EP", "expert"),
-    ("PP", "pipeline"),
-    ("DP", "data"),
-)
-"""The axes that communicate, by the names of the cost model."""
+MOST_STAGES = 8
+"""Stages whose memory is drawn; of more the first and the last ones."""
 
 SIGNS = {
     "weights": "W",
@@ -42,77 +35,105 @@ SIGNS = {
 """The letter with which a part of memory is drawn."""
 
 
-def cost_sections(plan: Plan, found: Estimate, columns: int) -> Iterable[tuple[str, list[str]]]:
+def cost_sections(plan: Plan, found: Estimate, figures: Figures, columns: int) -> Iterable[tuple[str, list[str]]]:
     """The sections, each with its title."""
-    yield "Memory of the most loaded GPU", list(_memory(found, columns))
-    yield "Communication", list(_communication(plan, found, columns))
+    yield "Memory of the most loaded GPU", list(_memory(found, figures.available, columns))
+    yield "Memory by stage", list(_stages(figures, columns))
+    yield "Communication", list(_communication(figures, columns))
     yield "Step", list(_step(found, columns))
     yield "Throughput and money", list(_money(plan, found, columns))
 
 
-def _memory(found: Estimate, columns: int) -> Iterable[str]:
+def _memory(found: Estimate, available: Amount, columns: int) -> Iterable[str]:
     """A bar of stacked parts against what there is, and the parts."""
     low, middle, high = found.low.memory, found.middle.memory, found.high.memory
     parts = [(name, size) for name, size in middle.parts.items() if high.parts.get(name, 0) > 0]
-    yield INDENT + memory_bar(parts, middle.available_bytes, columns - 4)
+    yield INDENT + memory_bar(parts, _end(available), columns - 4)
     for name, size in sorted(parts, key=lambda part: -part[1]):
         amount = spell(Interval(low.parts.get(name, size), high.parts.get(name, size)), "gb")
         yield f"{INDENT}{SIGNS.get(name, '#')} {name:<12} {amount:>16}"
-    there = Interval(low.available_bytes, high.available_bytes)
-    available = f"{spell(there, 'gb')} ({spell(there, 'gib')})"
     needed = spell(Interval(low.device_bytes, high.device_bytes), "gb")
     peak = spell(Interval(low.peak_bytes, high.peak_bytes), "gb")
-    yield from wrap(
-        f"{peak} allocated at the peak; {needed} of {available} as nvidia-smi shows it", INDENT, INDENT, columns
-    )
+    yield from wrap(f"{peak} allocated at the peak; {needed} {_of(available)}", INDENT, INDENT, columns)
+    states = spell(Interval(low.states_bytes, high.states_bytes), "gb")
+    weights = spell(Interval(low.weights_only_bytes, high.weights_only_bytes), "gb")
+    views = f"model states {states}; counting 2 bytes a parameter and nothing else {weights}"
+    yield from wrap(views, INDENT, INDENT, columns)
     if middle.host_bytes:
         yield f"{INDENT}{spell(Interval(low.host_bytes, high.host_bytes), 'gb')} of host memory for each GPU"
 
 
+def _of(available: Amount) -> str:
+    if isinstance(available, Unknown):
+        return f"as nvidia-smi shows it; what a GPU has is unknown: {telling('cluster.gpu')}"
+    return f"of {spell(available, 'gb')} ({spell(available, 'gib')}) as nvidia-smi shows it"
+
+
+def _end(available: Amount) -> float:
+    """Where the GPU's memory ends, 0 where that is not known and no end is drawn."""
+    return 0.0 if isinstance(available, Unknown) else available.low
+
+
+def _stages(figures: Figures, columns: int) -> Iterable[str]:
+    """A bar for each of several stages, at the low end of its parts, all to one scale."""
+    if isinstance(figures.stages, Unknown) or len(figures.stages) < 2:
+        return
+    end = _end(figures.available)
+    whole = max(end, *(sum(size.low for size in stage.parts.values()) for stage in figures.stages))
+    room = columns - 26
+    for stage in _ends(figures.stages):
+        parts = [(name, size.low) for name, size in stage.parts.items()]
+        length = round(max(end, sum(size for _, size in parts)) / whole * room)
+        yield f"{INDENT}{stage.stage:>3} {memory_bar(parts, end, length):<{room + 3}} {spell(stage.device, 'gb'):>14}"
+    left_out = len(figures.stages) - len(_ends(figures.stages))
+    if left_out:
+        yield f"{INDENT}{counted(left_out, 'stage')} between are left out"
+
+
+def _ends(stages: Sequence[StageMemory]) -> Sequence[StageMemory]:
+    half = MOST_STAGES // 2
+    return stages if len(stages) <= MOST_STAGES else [*stages[:half], *stages[-half:]]
+
+
 def memory_bar(parts: Sequence[tuple[str, float]], available: float, columns: int) -> str:
-    """The parts as letters, what is free as dots; `|` marks the end of the GPU's memory where they go beyond it."""
+    """The parts as letters, what is free as dots; `|` marks the end of the GPU's memory where they go beyond it.
+
+    `available` 0 stands for an end that is not known.
+    """
     whole = max(available, sum(size for _, size in parts)) or 1.0
-    end, text, total = round(available / whole * columns), "", 0.0
+    text, total = "", 0.0
     for name, size in parts:
         total += size
         text += SIGNS.get(name, "#") * (round(total / whole * columns) - len(text))
+    end = round(available / whole * columns) if available else len(text)
     text += "." * (end - len(text))
     return f"[{text[:end]}{'|' + text[end:] if len(text) > end else ''}]"
 
 
-def _communication(plan: Plan, found: Estimate, columns: int) -> Iterable[str]:
+def _communication(figures: Figures, columns: int) -> Iterable[str]:
     """Which links each axis uses, what each GPU sends over them in a step, and how long the step waits for it."""
-    from dtlint.cost.job import complete
-    from dtlint.cost.traffic import sent_bytes
-
-    completed = complete(plan)
-    if isinstance(completed, Unknown):
+    topology = figures.topology
+    if isinstance(topology, Unknown):
         return
-    job = completed.typical
-    sent = [sent_bytes(each) for each in completed[:3]]
-    for short, axis in AXES:
-        if getattr(job.layout, axis) > 1:
-            size = spell(hull(each.get(axis, 0.0) for each in sent), "bytes")
-            line = f"{short} {getattr(job.layout, axis)}, {_link(job, axis)}: {size} a step, {_waiting(found, axis)}"
+    for axis in topology.axes:
+        if not isinstance(axis.sent, Unknown):
+            head = f"{axis.name} {axis.ranks}, {topology.where(axis)} ({_rate(axis)})"
+            line = f"{head}: {spell(axis.sent, 'bytes')} a step, {_waiting(axis)}"
             yield from wrap(line, INDENT, INDENT * 2, columns)
 
 
-def _link(job: Job, axis: str) -> str:
-    """Which links a group of the axis uses, and how fast a collective runs over them."""
-    from dtlint.cost.communication import group_of
-
-    group = group_of(job.layout, job.machine, axis)
-    domain = "node" if job.machine.domain == job.machine.per_node else "NVLink domain"
-    if group.nodes == 1:
-        return f"inside the {domain} ({group.intranode / 1e9:,.0f} GB/s per GPU)"
-    within = f", {group.inside} GPUs of each" if group.inside > 1 else ""
-    return f"over {counted(group.nodes, domain)}{within} ({group.internode / 1e9:,.0f} GB/s per GPU between them)"
+def _rate(axis: Axis) -> str:
+    """How fast a collective runs over the links."""
+    if isinstance(axis.rate, Unknown):
+        return f"bandwidth unknown: {axis.rate.how}".replace("--set ", f"--set{NO_BREAK}")
+    rate = spell(Interval(axis.rate.low / 1e9, axis.rate.high / 1e9), "count")
+    return f"{rate} GB/s per GPU" + (" between them" if axis.domains > 1 else "")
 
 
-def _waiting(found: Estimate, axis: str) -> str:
-    part = {"ulysses": "context", "pipeline": "transfer"}.get(axis, axis)
-    exposed = Interval(getattr(found.low.step, part), getattr(found.high.step, part))
-    hidden = Interval(found.low.step.hidden.get(part, 0.0), found.high.step.hidden.get(part, 0.0))
+def _waiting(axis: Axis) -> str:
+    exposed, hidden = axis.exposed, axis.hidden
+    if isinstance(exposed, Unknown) or isinstance(hidden, Unknown):
+        return "what the step waits is unknown"
     shown = f"the step waits {step_time(exposed)}" if exposed.high else "the step does not wait"
     return shown + (f", {step_time(hidden)} hidden" if hidden.high else "")
 

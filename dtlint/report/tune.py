@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from click import style
-
 from dtlint.interval import Interval
 from dtlint.report.frame import Paint
 from dtlint.report.terminal import printable, width, wrap
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
     from dtlint.tune import Change, Offer, Tuned
 
 INDENT = "  "
-BOLD: Paint = partial(style, bold=True)
+BOLD: Paint = partial(styledd, bold=True)
 
 FIXED = ("batch.global", "data.sequence_length", "model.name", "model.parameters", "optimizer.name")
 """What a search never changes unasked, as far as the plan tells it."""

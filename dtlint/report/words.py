@@ -75,7 +75,7 @@ def lasting_cost(cost: Cost) -> str:
     """What is no matter of time: memory, what stops, and what is counted in a unit of its own."""
     memory = f"{spell(cost.memory_bytes, 'gb')} on one GPU" if cost.memory_bytes else ""
     amount = f"{spell(cost.amount.size, 'count')} {printable(cost.amount.unit)}" if cost.amount else ""
-    return "; ".join(filter(None, (memory, _stop(cost.stops) if cost.stops else "", amount)))
+    return "; ".join(filter(None, (memory, stop_line(cost.stops) if cost.stops else "", amount)))
 
 
 def finding_lines(finding: Finding) -> list[str]:
@@ -247,7 +247,8 @@ def _model(plan: Plan) -> str:
     return " ".join(filter(None, (printable(name) if name else "", f"({size})" if name and size else size)))
 
 
-def _stop(stop: Stop) -> str:
+def stop_line(stop: Stop) -> str:
+    """What a failure brings to nothing, and for how long."""
     what = {"launch": "the launch fails", "step": "the first step fails", "run": "the run is lost"}[stop.what]
     if stop.gpus is None:
         return what
