@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dtlint.tune import Change, Offer, Tuned
 
 INDENT = "  "
-BOLD: Paint = partial(styledd, bold=True)
+BOLD: Paint = partial(styled, bold=True)
 
 FIXED = ("batch.global", "data.sequence_length", "model.name", "model.parameters", "optimizer.name")
 """What a search never changes unasked, as far as the plan tells it."""
