@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dtlint.interval import Interval
 from dtlint.report.frame import Paint
-from dtlint.report.terminal import printable, width, wrap
+from dtlint.report.terminal import printable, styled, width, wrap
 from dtlint.report.words import (
     bounds_shown,
     counted,
