@@ -140,7 +140,8 @@ def collections(root: Node) -> Mapping[str, tuple[Member, ...]]:
     """What there is to say about the keys of a config; empty collections are left out.
 
     Fields: `key`, `section`, and config.keys: `path`, `value`; config.unknown: `effect`, `suggestion`, `belongs`;
-    config.removed: `first`, `last`, `instead`, `effect`, `of` (whose releases); config.inert: `reason`, `matters`, `others`;
+    config.removed: `first`, `last`, `instead`, `effect`, `of` (whose releases);
+    config.inert: `reason`, `matters`, `others`;
     config.invalid: `expected`, `effect`; config.conflicts: `name` and `value` of a key refused beside `winner_name`.
     """
     every = list(keys(root))
