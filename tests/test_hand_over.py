@@ -132,3 +132,20 @@ def test_adapters_of_an_unknown_rank_leave_the_memory_open(tmp_path: Path) -> No
     plan = plan_of(tmp_path, f"{TRAINER} --bf16 --use_lora True")
     assert isinstance(plan.get("model.trainable_parameters"), Unknown)
     assert fact(plan, "memory.overflows") is not True
+
+
+def test_a_program_that_starts_the_engine_itself_has_no_trainer_that_compares(tmp_path: Path) -> None:
+    program = """
+import deepspeed
+from transformers import HfArgumentParser, TrainingArguments
+
+(args,) = HfArgumentParser((TrainingArguments,)).parse_args_into_dataclasses()
+engine, _, _, _ = deepspeed.initialize(config=args.deepspeed, model=load())
+for batch in batches:
+    engine.backward(engine(batch))
+    engine.step()
+"""
+    config = '{"train_micro_batch_size_per_gpu": 2, "fp16": {"enabled": true}, "zero_optimization": {"stage": 3}}'
+    arguments = "--output_dir out --per_device_train_batch_size 16 --deepspeed ds.json"
+    plan = plan_of(tmp_path, f"deepspeed --num_gpus 8 own.py {arguments}", config, own__py=program)
+    assert not [clash for clash in conflicts(plan) if clash[3] == "refused"]

@@ -275,3 +275,19 @@ def test_megatron_core_as_a_library(tmp_path: Path) -> None:
     found = run(tmp_path, {"train.py": text, "launch.sh": "torchrun --nproc_per_node 16 train.py\n"})
     assert shown(found, "framework", *DEGREES) == ["megatron", 4, 2, 2, 1]
     assert shown(found, "model.layers", "model.hidden", "parallel.sequence") == [32, 4096, True]
+
+
+def test_megatron_core_as_a_library_takes_no_format_unasked(tmp_path: Path) -> None:
+    """Megatron-LM's arguments train in fp32 where neither --bf16 nor --fp16 is given; a program without them builds its own model."""
+    text = """
+        from megatron.core import mpu
+
+        def train(model):
+            mpu.initialize_model_parallel(tensor_model_parallel_size=2)
+            model.bfloat16()
+            optimizer.step()
+
+        train(load())
+    """
+    found = run(tmp_path, {"train.py": text, "launch.sh": "torchrun --nproc_per_node 8 train.py\n"})
+    assert shown(found, "framework", "parallel.tensor", "precision.compute") == ["megatron", 2, None]

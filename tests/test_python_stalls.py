@@ -22,6 +22,9 @@ def stalls(text: str) -> list[object]:
 IN_STEPS: dict[str, list[object]] = {
     STEP + "    torch.cuda.empty_cache()\n": ["torch.cuda.empty_cache()"],
     STEP + "    torch.cuda.synchronize()\n": ["torch.cuda.synchronize()"],
+    STEP + "    torch.cuda.synchronize()\n    if i % 100 == 0:\n        keep(loss.item())\n": [
+        "torch.cuda.synchronize()"
+    ],
     STEP + "    dist.barrier()\n    dist.barrier()\n": ["dist.barrier()"],
     STEP + "    now = time.time()\n    torch.cuda.empty_cache()\n": ["torch.cuda.empty_cache()"],
     "def wait():\n    if dist.is_initialized():\n        dist.barrier()\n" + STEP + "    wait()\n": ["wait()"],
@@ -40,6 +43,10 @@ ELSEWHERE = {
     "now and then": STEP + "    if i % 100 == 0:\n        torch.cuda.empty_cache()\n",
     "under a condition": STEP + "    if keep:\n        dist.barrier()\n",
     "to measure": STEP + "    torch.cuda.synchronize()\n    print(time.perf_counter())\n",
+    "where the host asks for a number next": STEP + "    torch.cuda.synchronize()\n    keep(loss.item())\n",
+    "where it asks after its own work": (
+        STEP + "    torch.cuda.synchronize()\n    i += 1\n    meter = [each.item() for each in losses]\n"
+    ),
     "in a profile": (
         "with torch.profiler.profile() as profiler:\n"
         "    for batch in batches:\n        model(batch).mean().backward()\n        dist.barrier()\n"

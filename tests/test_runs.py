@@ -146,6 +146,15 @@ class TestFollowing:
         assert stage.value == 1
         assert (stage.origin.span.original().path, stage.origin.span.original().line) == ("launch.sh", 1)
 
+    def test_a_launch_has_the_role_of_its_own_program_whatever_its_modules_do(self, tree):
+        trains = "import deepspeed\nfrom configs import config\n\nengine, *_ = deepspeed.initialize(model=m, config=config())\n"
+        tree(
+            a_py="import configs\n" + trains + "engine.backward(x)\nengine.step()\n",
+            configs_py='def config():\n    return {"train_micro_batch_size_per_gpu": 1}\n',
+            launch_sh="deepspeed --num_gpus 4 a.py\n",
+        )
+        assert [run.role for run in runs("launch.sh")] == ["train"]
+
     def test_a_focused_config_finds_the_launch_that_names_it(self, tree):
         tree(jobs__run_sh="deepspeed --num_gpus 4 train.py --deepspeed_config ds.json\n", jobs__ds_json=CONFIG)
         (run,) = runs("jobs/ds.json")

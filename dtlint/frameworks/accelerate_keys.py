@@ -140,7 +140,8 @@ def collections(root: Node) -> Mapping[str, tuple[Member, ...]]:
     """What there is to say about the keys of a config; empty collections are left out.
 
     Fields: `key`, `section`, and config.keys: `path`, `value`; config.unknown: `effect`, `suggestion`, `belongs`;
-    config.removed: `first`, `last`, `instead`, `effect`; config.inert: `reason`, `matters`, `others`;
+    config.removed: `first`, `last`, `instead`, `effect`, `of` (whose releases);
+    config.inert: `reason`, `matters`, `others`;
     config.invalid: `expected`, `effect`; config.conflicts: `name` and `value` of a key refused beside `winner_name`.
     """
     every = list(keys(root))
@@ -183,7 +184,7 @@ def _is_old(key: Key) -> bool:
 
 def _renamed(key: Key) -> Member:
     new = "fsdp_backward_prefetch"
-    return member(key, first="", last=_LAST_OLD, instead=new, effect="ignored", rival="", since="")
+    return member(key, first="", last=_LAST_OLD, instead=new, effect="ignored", of="accelerate", rival="", since="")
 
 
 def _unknown(key: Key) -> Member:

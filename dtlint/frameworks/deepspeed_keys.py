@@ -236,7 +236,7 @@ def _removed(key: Placed) -> Member:
     assert row is not None
     strict = key.section in ("", "zero_optimization")
     effect = "ignored" if row.instead or not strict else "refused"
-    return _member(key, {}, first=row.first, last=row.last, instead=row.instead, effect=effect)
+    return _member(key, {}, first=row.first, last=row.last, instead=row.instead, effect=effect, of="")
 
 
 def _newer(key: Placed) -> Member:

@@ -9,7 +9,7 @@ from dtlint.frameworks.torch_names import PRECISIONS, converted
 from dtlint.languages.python.calls import Call, argument, calls
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import stands
-from dtlint.value import Plain, Setting, Value
+from dtlint.value import Plain, Setting, Unknown, Value
 
 LAYER = "megatron-python"
 MARK = "initialize_model_parallel"
@@ -50,7 +50,7 @@ def read(program: Program) -> Reading:
     start = _only(program, _START)
     if start is None:
         return Reading(LAYER)
-    claims = (*_degrees(start), *_shape(program), *_wrapped(program))
+    claims = (*_degrees(start), *_shape(program), _format(program), *_wrapped(program))
     return Reading(LAYER, start.head, claims, framework="megatron")
 
 
@@ -87,9 +87,15 @@ def _shape(program: Program) -> Iterator[Claim]:
         value = argument(config, key)
         if value is not None and not _is_none(value):
             yield Claim(name, value, key)
-    dtype = argument(config, "params_dtype")
-    if dtype is not None:
-        yield Claim("precision.compute", converted(dtype, PRECISIONS), "params_dtype")
+
+
+def _format(program: Program) -> Claim:
+    """The format of the weights; without Megatron's arguments no format is one that is taken unasked."""
+    config = _only(program, _CONFIGS)
+    dtype = None if config is None else argument(config, "params_dtype")
+    if dtype is None:
+        return Claim("precision.compute", Unknown("the model that is built decides on the format"), "params_dtype")
+    return Claim("precision.compute", converted(dtype, PRECISIONS), "params_dtype")
 
 
 def _wrapped(program: Program) -> Iterator[Claim]:

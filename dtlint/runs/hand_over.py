@@ -10,6 +10,7 @@ from typing import cast
 from dtlint.frameworks import AUTO, Claim, Member, Reading
 from dtlint.plan.derived.registry import TRAINERS
 from dtlint.record import NamedTuple
+from dtlint.runs.settle import starts_engine
 from dtlint.runs.trainer_arguments import refused_arguments
 from dtlint.source import Span
 from dtlint.value import Origin, Plain, Setting, Unknown, Value, written
@@ -132,8 +133,7 @@ def _asks_for_filling(readings: Sequence[Reading]) -> bool:
 
 def _calls_deepspeed(readings: Sequence[Reading], settings: Mapping[str, Setting]) -> bool:
     """Whether a program is known to hand the file to DeepSpeed by itself."""
-    own = any(reading.layer == "deepspeed-python" and reading.framework for reading in readings)
-    return own or _word(settings, "framework") == "megatron-deepspeed"
+    return starts_engine(readings) or _word(settings, "framework") == "megatron-deepspeed"
 
 
 def _placement(readings: Sequence[Reading]) -> dict[str, Setting]:
@@ -163,7 +163,7 @@ def _trainer_place(readings: Sequence[Reading]) -> Span | None:
     Trainer's own defaults.
     """
     own = [reading for reading in readings if reading.layer.startswith("transformers") and reading.place is not None]
-    if any(reading.open or reading.frontend == "ms-swift" for reading in own):
+    if starts_engine(readings) or any(reading.open or reading.frontend == "ms-swift" for reading in own):
         return None
     return own[0].place if own else None
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
 from dtlint.frameworks import Reading
-from dtlint.languages.traced import Lost, Script
+from dtlint.languages.traced import Lost, Script, Word
 from dtlint.runs.assemble import Parts, run_of
 from dtlint.runs.beside import accelerate_launch, lone_configs, one_run
 from dtlint.runs.called import (
@@ -180,7 +180,7 @@ class Joiner:
         whole = Parts(readings, tuple(sources), (*candidate.supposed, *parts.assumptions))
         launch = found.launch._replace(callers=tuple(source.path for source in candidate.callers))
         run = run_of(self._follower.tree, self.options, whole, launch, candidate.branch)
-        program = next((source.text for source in parts.sources if source.path.endswith(".py")), "")
+        program = _text_of(found.program, parts.sources)
         told = [reading for reading in readings if not reading.layer.startswith("deepspeed-json")]
         first = run._replace(role=_role(role_of(found.program, program), told))
         return [first, *self._further(first, whole)]
@@ -285,6 +285,15 @@ class Joiner:
         whole = Parts(tuple(reading for _, reading in parts), sources)
         first = run._replace(role=_role(role, whole.readings))
         return [first, *self._further(first, whole)]
+
+
+def _text_of(program: Sequence[Word], sources: Iterable[Source]) -> str:
+    """The text of the program that a launch names; of its first module where it is named in another way."""
+    modules = [source for source in sources if source.path.endswith(".py")]
+    named = program[0].text if program else None
+    if named is not None and named.endswith(".py"):
+        modules = [source for source in modules if PurePosixPath(source.path).name == PurePosixPath(named).name]
+    return modules[0].text if modules else ""
 
 
 def _role(role: str, readings: Iterable[Reading]) -> str:

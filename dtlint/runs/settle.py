@@ -68,7 +68,19 @@ def settle(readings: Sequence[Reading], options: Options) -> Settled:
     settings.update({name: _possible(name, _winner(claims)) for name, claims in stated.items()})
     settings.update(_identity(readings))
     settings.update(options.settings)
-    return Settled(settings, tuple(member for name, claims in stated.items() for member in _conflicts(name, claims)))
+    lost = (member for name, claims in stated.items() for member in _conflicts(name, claims))
+    compared = not starts_engine(readings)
+    return Settled(settings, tuple(member for member in lost if compared or not _is_refused(member)))
+
+
+def starts_engine(readings: Sequence[Reading]) -> bool:
+    """Whether the program hands its config to DeepSpeed by itself: no Trainer compares it with its arguments."""
+    return any(reading.layer == "deepspeed-python" and reading.framework for reading in readings)
+
+
+def _is_refused(lost: Member) -> bool:
+    effect = lost.fields["effect"]
+    return isinstance(effect, Value) and effect.value == "refused"
 
 
 def _winner(claims: Sequence[_Stated]) -> Setting:

@@ -151,7 +151,7 @@ def collective_at(place: Place) -> Collective | None:
     if package in _PACKAGES and word in OPEN:
         return Collective(last, word) if _spans_all(place, node, word) else None
     if name in _FUNCTIONS:
-        unwritten = any(keyword.arg in ("no_dist", "process_group") for keyword in node.keywords)
+        unwritten = any(keyword.arg in ("no_dist", "process_group", "enabled") for keyword in node.keywords)
         return None if unwritten else Collective(last, word, _FUNCTIONS[name])
     if name in _FULL_STATE:
         whole = "full_state_dict=True" in place.module.text(node, 400).replace(" ", "")

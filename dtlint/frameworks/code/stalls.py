@@ -36,6 +36,8 @@ _STALLS: Mapping[str, tuple[tuple[str, ...], str]] = {
 """Functions by their last word: their full names, and what a call does to a step."""
 _OF_CLOCKS = "synchronize"
 """What a loop that measures time calls for its sake."""
+_NUMBERS = ("item", "tolist")
+"""Methods of a tensor for which the host waits until all that was queued before is done."""
 _CLOCKS = ("time", "perf_counter", "monotonic", "elapsed_time", "record", "perf_counter_ns", "process_time")
 """Calls by which a loop measures time."""
 
@@ -75,7 +77,7 @@ def _first_of_loops(
         for around, call in _in_loops(program, module, site):
             loop = call.loops[-1]
             timed = _measures(loop) or (call is not site and _measures(site.scope.node))
-            if id(loop) in seen or (last == _OF_CLOCKS and timed):
+            if id(loop) in seen or (last == _OF_CLOCKS and (timed or _waits_anyway(loop, call.node))):
                 continue
             place = place_of(program, around, call)
             if not _is_profiled(place, loop) and _in_each_step(program, around, call) and stands(place) is not False:
@@ -144,6 +146,18 @@ def _is_profiled(place: Place, loop: ast.AST) -> bool:
     blocks = (node for node in ast.walk(place.scope.node) if isinstance(node, ast.With) and is_inside(loop, node))
     around = (item.context_expr for block in blocks for item in block.items)
     return any(called(place.at(node)).startswith(_PROFILERS) for node in around)
+
+
+def _waits_anyway(loop: ast.AST, call: ast.AST) -> bool:
+    """Whether the host asks the GPU for a number further down in every round, and would wait there: `loss.item()`."""
+    body = loop.body if isinstance(loop, ast.For | ast.While) else []
+    at = next((number for number, each in enumerate(body) if isinstance(each, ast.Expr) and each.value is call), None)
+    behind = body[at + 1 :] if at is not None else []
+    return any(_asks(node) for each in behind if isinstance(each, ast.Expr | ast.Assign) for node in ast.walk(each))
+
+
+def _asks(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _NUMBERS
 
 
 def _measures(loop: ast.AST) -> bool:

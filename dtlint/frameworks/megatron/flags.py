@@ -82,7 +82,7 @@ def _removed(given: Given) -> Iterator[Member]:
     for option in given.flags.values():
         row = known_flag(option.spelled)
         if row is not None and row.last and not (row.deepspeed and deepspeed):
-            fields = {"first": row.first, "last": row.last, "instead": row.instead, "effect": row.effect}
+            fields = {"first": row.first, "last": row.last, "instead": row.instead, "effect": row.effect, "of": ""}
             yield Member(option.place, texts(option.place, key=option.spelled, section="Megatron-LM", **fields))
 
 

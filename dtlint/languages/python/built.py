@@ -43,12 +43,19 @@ class Built:
 
     def hide(self, reason: str) -> None:
         """Forget what is told: something that is not read may change it."""
+        waiting, met = [self], {id(self)}
+        while waiting:
+            for part in waiting.pop()._forget(reason):
+                if id(part) not in met:  # objects may hold each other
+                    met.add(id(part))
+                    waiting.append(part)
+
+    def _forget(self, reason: str) -> list[Built]:
+        """Forget the own values; the objects that are held are returned."""
         self.open = self.open or reason
-        for name, part in self.fields.items():
-            if isinstance(part, Built):
-                part.hide(reason)
-            else:
-                self.fields[name] = Unknown(reason, "", None)
+        held = {name: part for name, part in self.fields.items() if isinstance(part, Built)}
+        self.fields = {name: held.get(name) or Unknown(reason, "", None) for name in self.fields}
+        return list(held.values())
 
 
 Part: TypeAlias = Union[Built, Setting]  # noqa: UP007 - the name is not defined yet
