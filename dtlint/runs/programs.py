@@ -120,7 +120,13 @@ def _shared(tree: Tree) -> Shared:
 def _with_words(program: Program, words: tuple[Word, ...] | None) -> Program:
     if words is None:
         return program
-    return with_given(program, command_line(program, words), any(word.many for word in words))
+    is_open = any(word.many for word in words) or _names_file(words)
+    return with_given(program, command_line(program, words), is_open)
+
+
+def _names_file(words: tuple[Word, ...]) -> bool:
+    """Whether a launch passes its arguments in a file (`train.py args.json`): what the words lack may stand there."""
+    return any((word.text or "").endswith((".json", ".yaml", ".yml")) for word in words[:1])
 
 
 def config_finder(entry: Source, tree: Tree) -> Callable[[str], Node | None]:

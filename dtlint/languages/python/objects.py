@@ -18,6 +18,8 @@ from dtlint.value import Setting, Step, Unknown, Value
 
 Evaluate = Callable[[Place], Setting]
 
+_OF_FILES = ("parse_json_file", "parse_yaml_file", "parse_dict")
+"""Methods of Hugging Face's parser by which arguments come from elsewhere than the command line."""
 _ARGUMENT_NAMES = ("args", "opt", "opts", "cfg", "config", "hparams")
 """Names under which a function is usually passed the parsed command line; `training_args` and the like are too."""
 
@@ -27,7 +29,7 @@ def command_line_argument(place: Place, node: ast.AST) -> Setting | None:
     if not isinstance(node, ast.Attribute):
         return None
     declared = declared_argument(place.program, node.attr)
-    if declared is None or not _holds_arguments(place, node, declared):
+    if declared is None or not _holds_arguments(place, node, declared) or _may_stand_in_file(place, node):
         return None
     return _told(place, node.attr, declared)
 
@@ -82,6 +84,18 @@ def _holds_arguments(place: Place, node: ast.Attribute, declared: Argument) -> b
         return any(_last_word(end.node).startswith(("parse", "cli", "CLI")) for end in built)
     last = dotted(node.value).rpartition(".")[2]
     return (last in _ARGUMENT_NAMES or last.endswith("_args")) and not _is_of_other_class(holder, declared.place)
+
+
+def _may_stand_in_file(place: Place, node: ast.Attribute) -> bool:
+    """Whether the arguments may be read from a file (`parse_json_file(sys.argv[1])`), and the launch does not pass this
+    one: its default says nothing then.
+    """
+    bindings = lookup(place.scope, dotted(node.value).partition(".")[0])[1]
+    of_file = any(isinstance(each.node, ast.Call) and _last_word(each.node) in _OF_FILES for each in bindings)
+    if not of_file:
+        return False
+    given, certain = given_argument(place.program, node.attr)
+    return given is None and not certain
 
 
 def _is_of_other_class(holder: Place, declared: Span) -> bool:
