@@ -89,6 +89,26 @@ def test_a_variable_that_the_script_itself_sets_is_empty_before() -> None:
     assert launches('if [ -z "$NODES" ]; then NODES=2; fi\ntorchrun $NODES') == [["torchrun", "2"]]
 
 
+@pytest.mark.parametrize("path", ["$1", "$CONFIG", "conf.sh", "conf/$1.sh", "$ROOT/env.sh"])
+def test_what_a_sourced_file_that_is_not_at_hand_may_set_is_unknown(path: str) -> None:
+    script = f"wiki() {{ STEPS=100; }}\nsource {path}\ntorchrun --steps $STEPS"
+    piece = last_piece(script)
+    assert (piece.text, piece.how) == (None, "--env STEPS=...")
+    assert "is sourced and not at hand" in piece.unknown
+    assert launches(script, environment={"STEPS": "5"}) == [["torchrun", "--steps", "5"]]
+
+
+@pytest.mark.parametrize("path", ["~/.bashrc", "$VENV/bin/activate", "/etc/profile.d/conda.sh", "$HOME/.bash_profile"])
+def test_a_sourced_file_that_prepares_the_machine_sets_nothing_of_the_script(path: str) -> None:
+    assert launches(f'source {path}\nARGS="$ARGS --x"\ntorchrun $ARGS') == [["torchrun", "--x"]]
+
+
+def test_a_sourced_file_that_the_caller_names_may_set_anew_what_is_set() -> None:
+    assert last_piece("TP=2\nsource $1\ntorchrun $TP").assumed == "$1, which is sourced, may set it"
+    assert not last_piece("TP=2\nsource conf.sh\ntorchrun $TP").assumed
+    assert not last_piece("source $1\nTP=2\ntorchrun $TP").assumed
+
+
 def test_an_unset_variable_is_unknown_and_says_how_to_tell_it() -> None:
     piece = last_piece("torchrun --node_rank $NODE_RANK")
     assert (piece.text, piece.unknown, piece.how) == (

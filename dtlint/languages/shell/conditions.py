@@ -118,7 +118,8 @@ def _set(shell: Shell, name: str) -> Verdict:
         return Verdict(bool(value.items) if index in ("@]", "*]") else index.rstrip("]") in value.items)
     if bare in shell.variables:
         return Verdict(True)
-    return Verdict(False, assumed=f"the caller may set {bare}") if bare in shell.world.assigned else UNKNOWN
+    own = bare in shell.world.assigned and not shell.sourced
+    return Verdict(False, assumed=f"the caller may set {bare}") if own else UNKNOWN
 
 
 def _not_empty(shell: Shell, text: Text) -> Verdict:

@@ -13,6 +13,7 @@ from dtlint.languages.shell.flow import ExitShell, ReturnFromFunction
 from dtlint.languages.shell.launch import start
 from dtlint.languages.shell.nested import run_text
 from dtlint.languages.shell.simple import DECLARING
+from dtlint.languages.shell.sourced import leave_open
 from dtlint.languages.shell.state import Shell, Stopped, Variable, Verdict
 from dtlint.languages.shell.streams import redirected
 from dtlint.languages.shell.syntax import Assignment, Function, Node, Simple
@@ -181,6 +182,8 @@ def _source(call: Call, run: Run) -> None:
     text = read_file(shell, call.words[1].pieces, call.place) if len(call.words) > 1 else None
     if text is None:
         shell.status = Verdict(True)
+        if len(call.words) > 1:
+            leave_open(shell, call.words[1].pieces, call.place)
         return
     whole = len(text) == 1 and text[0].text is not None and text[0].text == text[0].span.source.text
     source = text[0].span.source if whole else source_of(text, call.words[1].shown)

@@ -168,7 +168,9 @@ class World:
 
 
 class Shell:
-    """One shell process: what it has, and where its output goes (`out` None: to the terminal)."""
+    """One shell process: what it has, and where its output goes (`out` None: to the terminal). `sourced` is the last
+    file that it took variables from and that is not at hand, "" if there is none.
+    """
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -193,6 +195,7 @@ class Shell:
         self.exit_trap: Text = ()
         self.place: Span | None = None
         self.folder = ""
+        self.sourced = ""
 
     def child(self) -> Shell:
         """A subshell: it sees everything, and what it sets is lost when it ends; files and commands are not."""
@@ -207,7 +210,7 @@ class Shell:
         other.out, other.stdin = self.out, self.stdin
         other.depth, other.nesting = self.depth, self.nesting
         other.wrapper, other.background = self.wrapper, self.background
-        other.folder = self.folder
+        other.folder, other.sourced = self.folder, self.sourced
         return other
 
     def step(self) -> None:

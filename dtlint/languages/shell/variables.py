@@ -100,7 +100,8 @@ def is_set(shell: Shell, name: str) -> bool:
 def unset_text(shell: Shell, name: str, span: Span) -> Text:
     """A variable that the script has not set: what the cluster or the caller tells, or unknown.
 
-    A variable that the script itself sets elsewhere is its own: unset, it is empty, though the caller may have set it.
+    A variable that the script itself sets elsewhere is its own: unset, it is empty, though the caller may have set it;
+    behind a sourced file that is not at hand it is not known.
     """
     means = VARIABLES.get(name, "")
     if means in shell.world.given.cluster:
@@ -117,6 +118,8 @@ def unset_text(shell: Shell, name: str, span: Span) -> Text:
         return unknown(span, f"${name} depends on the machine", how, means)
     if "" in shell.world.unequal.get(how, ()):
         return unknown(span, f"${name} must be set by the caller", how)
+    if shell.sourced:
+        return unknown(span, f"${name} may be set by {shell.sourced}, which is sourced and not at hand", how)
     if name in shell.world.assigned:
         return (Piece("", place_of(span), assumed=f"the caller may set {name}", how=how),)
     return unknown(span, f"${name} is not set in this script", how)

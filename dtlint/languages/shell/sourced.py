@@ -1,0 +1,44 @@
+"""What a sourced file that is not at hand leaves open: the variables that it may set."""
+
+from __future__ import annotations
+
+import re
+
+from dtlint.languages.shell.state import Array, Shell, Variable
+from dtlint.languages.shell.text import Text, first_unknown, flat, soften
+from dtlint.source import Span
+
+_OF_THE_MACHINE = re.compile(
+    r"(?i)(activate|\.?(bash|zsh)rc|\.?(bash_|zsh)?profile|(conda|mamba|micromamba|lmod|modules|nvm|bash|sh)(\.sh)?"
+    r"|(setvars|set_?env|env_?vars|setup_?vars|compilervars|cann_env)\.sh)"
+)
+"""Names of files that prepare a machine or an environment of Python, and set no variable of a script."""
+
+
+def leave_open(shell: Shell, path: Text, span: Span) -> None:
+    """Take note that a file which is not at hand was sourced: what the script has not set may be set there. A file
+    that the caller names may also set anew what the script has set, which is what it has as long as the file does not.
+    """
+    if _OF_THE_MACHINE.fullmatch(flat(path).rpartition("/")[2]):
+        return
+    shell.sourced = _as_written(path)
+    if first_unknown(path) is None or _is_named(path):
+        return
+    why = f"{shell.sourced}, which is sourced, may set it"
+    shell.variables = {name: _softened(value, why, span) for name, value in shell.variables.items()}
+
+
+def _as_written(path: Text) -> str:
+    """The path for people, what is not known as the script has it (`$1`)."""
+    return "".join(piece.span.text if piece.text is None else piece.text for piece in path)
+
+
+def _is_named(path: Text) -> bool:
+    """Whether the name of the file is known, and only the folder is not."""
+    return "/" in flat(path) and first_unknown(path[-1:]) is None
+
+
+def _softened(value: Variable, why: str, span: Span) -> Variable:
+    if not isinstance(value, Array):
+        return soften(value, why, span)
+    return value._replace(items={key: soften(text, why, span) for key, text in value.items.items()})
