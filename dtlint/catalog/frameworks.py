@@ -89,12 +89,14 @@ class Refusal(NamedTuple):
 
     It holds where every key in `when` has one of the values given there, by their dotted paths, and every key in
     `below` a number below the one given; `key` is the one to change, `expected` what it takes beside the others.
+    `since` is the release from which on DeepSpeed looks at it, "" for as long as it has had the keys.
     """
 
     key: str
     expected: str
     when: Mapping[str, tuple[Plain, ...]]
     below: Mapping[str, float]
+    since: str = ""
 
 
 def defaults(framework: str, setting: str) -> tuple[Default, ...]:
@@ -147,7 +149,8 @@ def deepspeed_refusals() -> tuple[Refusal, ...]:
 
 def _refusal(row: Row) -> Refusal:
     when = {path: _several(values) for path, values in cast("Row", row["when"]).items()}
-    return Refusal(str(row["key"]), str(row["expected"]), when, cast("dict[str, float]", row.get("below", {})))
+    below, since = cast("dict[str, float]", row.get("below", {})), str(row.get("since", ""))
+    return Refusal(str(row["key"]), str(row["expected"]), when, below, since)
 
 
 Row = dict[str, object]

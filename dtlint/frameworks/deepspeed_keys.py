@@ -330,10 +330,12 @@ def _refused_values(root: Node, keys: list[Placed]) -> Iterator[Member]:
 
 
 def _since_checked(found: Member) -> Member:
-    """A member with the release from which on DeepSpeed looks at the values of its section, if it is not all."""
+    """A member with the release from which on DeepSpeed looks at its value: its own, else that of its section, if it is
+    not all.
+    """
     row = _row_of_section(_says(found, "section"))
     since = texts(found.place, since=row.checked) if row is not None and row.checked else {}
-    return found._replace(fields={**found.fields, **since})
+    return found._replace(fields={**since, **found.fields})
 
 
 def _invalid(keys: list[Placed]) -> Iterator[Member]:

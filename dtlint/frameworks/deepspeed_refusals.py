@@ -75,7 +75,8 @@ def _member(refusal: Refusal, nodes: Mapping[str, Node]) -> Iterator[Member]:
         section, _, name = path.rpartition(".")
         expected = refusal.expected if path == refusal.key else f"{refusal.expected} for {refusal.key}"
         words = texts(node.span, key=name, section=section, expected=expected, effect="refused")
-        yield Member(node.span, {**words, "value": setting(node)}, others)
+        since = texts(node.span, since=refusal.since) if refusal.since else {}
+        yield Member(node.span, {**words, **since, "value": setting(node)}, others)
 
 
 _READERS: Mapping[str, Callable[[Node], Setting]] = {
