@@ -55,6 +55,13 @@ def both(one: Releases, other: Releases) -> Releases | None:
     return Releases(low, high, closed)
 
 
+def around(one: Releases, other: Releases) -> Releases:
+    """The releases from the oldest to the newest of both."""
+    ends = [(each.high, each.closed) for each in (one, other) if each.high is not None]
+    high, closed = max(ends) if len(ends) == len((one, other)) else (None, False)
+    return Releases(min(one.low, other.low), high, closed)
+
+
 def older(one: Releases, other: Releases) -> bool | None:
     """Whether every release of `one` is before every one of `other`; None where that depends on which is meant."""
     if one.high is not None and (one.high < other.low or (one.high == other.low and not one.closed)):

@@ -52,6 +52,7 @@ class TestFiles:
             ("Dockerfile", "docker"),
             ("Dockerfile.cu121", "docker"),
             ("train.Dockerfile", "docker"),
+            ("setup.cfg", "lines"),
             ("README.txt", ""),
             ("yarn.lock", ""),
             ("accelerate.yaml", ""),
@@ -153,6 +154,72 @@ class TestFiles:
     )
     def test_images(self, image: str, torch: str | None) -> None:
         assert asked("Dockerfile", f"FROM {image}\n").get("version.torch") == torch
+
+    @pytest.mark.parametrize(
+        ("image", "release"),
+        [
+            ("deepspeed/deepspeed:v031_torch17_cuda11", "0.3.1"),
+            ("deepspeed/deepspeed:v072_torch112_cu117", "0.7.2"),
+            ("deepspeed/deepspeed:v0310_torch17", None),
+            ("deepspeed/deepspeed:latest_torch111", None),
+        ],
+    )
+    def test_images_of_deepspeed(self, image: str, release: str | None) -> None:
+        assert asked("Dockerfile", f"FROM {image}\n").get("version.deepspeed") == release
+
+    @pytest.mark.parametrize(
+        ("name", "text"),
+        [
+            ("requirements.txt", "deepspeed @ git+https://github.com/microsoft/DeepSpeed.git@v0.9.2\n"),
+            ("requirements.txt", "git+https://github.com/deepspeedai/DeepSpeed@v0.9.2\n"),
+            ("setup.py", "install_requires=['deepspeed @ git+https://github.com/microsoft/DeepSpeed@v0.9.2']"),
+            ("Dockerfile", "FROM x\nRUN pip install git+https://github.com/microsoft/DeepSpeed.git@v0.9.2\n"),
+            ("environment.yml", "- pip:\n  - git+https://github.com/microsoft/DeepSpeed.git@v0.9.2\n"),
+            ("setup.cfg", "[options]\ninstall_requires =\n    deepspeed==0.9.2\n"),
+        ],
+    )
+    def test_a_tag_of_the_repository_and_other_forms(self, name: str, text: str) -> None:
+        assert asked(name, text) == {"version.deepspeed": "0.9.2"}
+
+
+NOTEBOOK = '{"cells": [{"cell_type": "code", "source": ["!DS_BUILD_OPS=1 pip install deepspeed==0.3.7\\n"]}]}'
+
+
+class TestElsewhere:
+    """Where no file around the script asks for a package, what the tree speaks of elsewhere is a range."""
+
+    @pytest.mark.parametrize(
+        ("name", "text"),
+        [
+            ("README.md", "    pip install deepspeed==0.6.5 transformers\n"),
+            ("README.rst", "Tested with DeepSpeed == 0.6.5.\n"),
+            ("docs/INSTALL.md", "`pip install deepspeed==0.6.5`\n"),
+            ("environments/environment-gpu.yaml", "dependencies:\n  - pip:\n    - deepspeed==0.6.5\n"),
+            ("setup/pip-requirements.txt", "deepspeed==0.6.5\n"),
+            ("install_deps.sh", "pip install \\\n  deepspeed==0.6.5\n"),
+            ("gcp/Dockerfile", "FROM x\nRUN pip install deepspeed==0.6.5\n"),
+            ("docker/notes.md", "pip install deepspeed==0.9.5\n"),
+        ],
+    )
+    def test_places(self, tmp_path: Path, name: str, text: str) -> None:
+        known = None if name == "docker/notes.md" else "0.6.5"
+        assert plan(tmp_path, {name: text}).value("version.deepspeed") == known
+
+    def test_several_are_a_range(self, tmp_path: Path) -> None:
+        files = {"examples/finetune.ipynb": NOTEBOOK, "README.md": "pip install deepspeed==0.7.4\n"}
+        assert plan(tmp_path, files).value("version.deepspeed") == ">=0.3.7,<=0.7.4"
+
+    def test_an_open_end_stays_open(self, tmp_path: Path) -> None:
+        files = {"README.md": "DeepSpeed >= 0.9\n", "a/requirements.txt": "deepspeed==0.7.4\n"}
+        assert plan(tmp_path, files).value("version.deepspeed") == ">=0.7.4"
+
+    def test_what_a_file_around_the_script_asks_for_counts_alone(self, tmp_path: Path) -> None:
+        files = {"README.md": "pip install deepspeed==0.6.5\n", "requirements.txt": "deepspeed==0.14.0\n"}
+        assert plan(tmp_path, files).value("version.deepspeed") == "0.14.0"
+
+    def test_what_a_notebook_prints_is_no_pin(self, tmp_path: Path) -> None:
+        text = '{"cells": [{"outputs": [{"text": ["Requirement already satisfied: torch>=1.2 in /usr\\n"]}]}]}'
+        assert plan(tmp_path, {"a.ipynb": text}).value("version.torch") is None
 
 
 class TestRun:
@@ -272,6 +339,38 @@ class TestRules:
         rules = [rule for rule in built_in() if rule.name == "clipping-left-out"]
         report = check(read_runs([tmp_path], Options()), rules, Config())
         assert [finding.severity for finding in report.findings] == severities
+
+
+class TestSinceARelease:
+    """A key that DeepSpeed's releases from 0.7.0 on refuse in zero_optimization, and a value that those from 0.19.3 on
+    do.
+    """
+
+    CONFIG = (
+        '{"train_micro_batch_size_per_gpu": 1, "fp16": {"enabled": true, "min_loss_scale": 0}, "gradient_clipping": 1.0,'
+        ' "zero_optimization": {"stage": 2, "overlap_com": true}}'
+    )
+
+    @pytest.mark.parametrize(
+        ("pin", "unknown", "value"),
+        [
+            ("", "error", "note"),
+            ("deepspeed==0.6.5", "note", ""),
+            ("deepspeed>=0.6", "note", "note"),
+            ("deepspeed==0.18.0", "error", ""),
+            ("deepspeed==0.19.4", "error", "error"),
+        ],
+    )
+    @pytest.mark.parametrize("name", ["requirements.txt", "README.md", "env/environment.yml"])
+    def test_severity(self, tmp_path: Path, name: str, pin: str, unknown: str, value: str) -> None:
+        text = f"dependencies:\n- pip:\n  - {pin}\n" if name.endswith(".yml") else f"{pin}\n"
+        plan(
+            tmp_path, {name: text, "ds.json": self.CONFIG, "run.sh": "deepspeed train.py --deepspeed_config ds.json\n"}
+        )
+        rules = [rule for rule in built_in() if rule.name in ("unknown-setting", "setting-type")]
+        report = check(read_runs([tmp_path], Options()), rules, Config())
+        found = {finding.rule: finding.severity for finding in report.findings}
+        assert (found.get("unknown-setting", ""), found.get("setting-type", "")) == (unknown, value)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from dtlint.compiled import load
+from dtlint.release import older, releases
 
 PACKAGE_FILES = (Path(__file__).parent / "data" / "packages.yaml",)
 
@@ -23,12 +24,21 @@ def package_names() -> tuple[str, ...]:
     return tuple(_table()["names"])
 
 
+def in_doubt(name: str, since: str) -> bool:
+    """Whether a run without any pin of a package may have a release before `since`."""
+    oldest, limit = releases(_table()["oldest"].get(name, "0")), releases(since)
+    return oldest is None or limit is None or older(oldest, limit) is not False
+
+
 def image_release(image: str) -> tuple[str, str] | None:
     """The package and the release of it that a container image brings (`pytorch/pytorch:2.1.0-cuda12.1`), None where
     its name and tag do not tell.
     """
     path, _, tag = re.sub(r"^(docker|dockerd|oras)://", "", image).replace("#", "/").rpartition(":")
     repository = path.removeprefix("docker.io/")
+    packed = re.match(r"v(\d)(\d)(\d)(?=_)", tag) if repository in _table()["packed"] else None
+    if packed is not None:
+        return _table()["packed"][repository], ".".join(packed.groups())
     release = re.match(r"v?(\d+\.\d+(?:\.\d+)?)(?=-|$)", tag)
     if release is None:
         return None

@@ -7,6 +7,7 @@ from functools import cache
 from itertools import groupby
 
 from dtlint.catalog import DeepSpeedKey, deepspeed_keys
+from dtlint.catalog.packages import in_doubt
 from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.deepspeed_inert import weighed
@@ -49,7 +50,8 @@ def collections(root: Node) -> Mapping[str, tuple[Member, ...]]:
     section that has a key of this name); keys of one section that stand in a row are one member;
     config.removed: `first` and `last` release that has it, `instead`, `effect`;
     config.inert: `reason`, `matters` and `others` (deepspeed_inert.py);
-    config.invalid: `expected`, `effect` (refused, misread), `since` where earlier releases take any value;
+    config.invalid: `expected`, `effect` (refused, misread), `since` where earlier releases take any value, `doubt`
+    whether a run without any pin may have one;
     config.auto: `filled` (whether a front end fills it), `default` (what DeepSpeed takes alone, "" if it refuses);
     config.newer: `first` release that has it, `effect` in earlier ones (refused, ignored);
     config.absent: the config itself, where it lacks a key that DeepSpeed cannot do without.
@@ -207,7 +209,9 @@ def _row_of_section(section: str) -> DeepSpeedKey | None:
 def _unknown(key: Placed) -> Member:
     row = _row_of_section(key.section)
     since = row.checked if row is not None else ""
-    effect = ("checked" if since else "refused") if _is_strict(key.section) else "ignored"
+    effect = (
+        ("checked" if since and in_doubt("deepspeed", since) else "refused") if _is_strict(key.section) else "ignored"
+    )
     near = _nearest(key.entry.key, key.section)
     belongs = "" if near else _home(key.entry.key)
     return _member(key, {}, effect=effect, since=since, suggestion=near, belongs=belongs)
@@ -331,11 +335,14 @@ def _refused_values(root: Node, keys: list[Placed]) -> Iterator[Member]:
 
 def _since_checked(found: Member) -> Member:
     """A member with the release from which on DeepSpeed looks at its value: its own, else that of its section, if it is
-    not all.
+    not all; and whether a run without any pin may have an earlier one.
     """
     row = _row_of_section(_says(found, "section"))
-    since = texts(found.place, since=row.checked) if row is not None and row.checked else {}
-    return found._replace(fields={**since, **found.fields})
+    since = _says(found, "since") if "since" in found.fields else row.checked if row is not None else ""
+    if not since:
+        return found
+    dated = texts(found.place, since=since, doubt="yes" if in_doubt("deepspeed", since) else "no")
+    return found._replace(fields={**found.fields, **dated})
 
 
 def _invalid(keys: list[Placed]) -> Iterator[Member]:

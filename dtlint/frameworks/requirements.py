@@ -37,11 +37,26 @@ def kind_of_requirements(name: str, folder: str = "") -> str:
     return next((kind for pattern, kind in _NAMES if re.fullmatch(pattern, lowered)), "")
 
 
+def kind_of_mention(name: str, folder: str = "") -> str:
+    """The same for a file that may speak of releases without being what a run is installed from: a README ("prose"), a
+    notebook or a script that installs ("installs") too.
+    """
+    lowered = name.lower()
+    found = (kind for pattern, kind in _MENTIONS if re.fullmatch(pattern, lowered))
+    return kind_of_requirements(name, folder) or next(found, "")
+
+
+_MENTIONS = (
+    (r"(readme|install|setup|getting[-_]?started|quick[-_]?start)[\w.-]*\.(md|rst|txt)|readme", "prose"),
+    (r".*\.ipynb|.*(install|setup|env|prepare|requirements)[\w.-]*\.sh", "installs"),
+)
+
 _NAMES = (
     (r"(.*[-_.])?(requirements|constraints)([-_.].*)?\.(txt|in)", "lines"),
     (r"(poetry|uv|pdm)\.lock", "lock"),
     (r"pipfile\.lock", "pipfile-lock"),
     (r"(pyproject\.toml|setup\.py|pipfile)", "project"),
+    (r"setup\.cfg", "lines"),
     (r"(.*[-_.])?(environment|conda|env)([-_.].*)?\.ya?ml", "conda"),
     (r"(.*\.)?dockerfile([-_.].*)?", "docker"),
     (r"package_info\.py", "package"),
@@ -52,6 +67,12 @@ def read_requirements(source: Source, kind: str) -> Reading:
     """What a file asks for, as claims of `version.*`; of a package that it names twice the last counts."""
     pins = {pin.name: pin for _, pin in zip(range(_MOST_PINS), _READERS[kind](source), strict=False)}
     return Reading(LAYER, claims=tuple(claim for pin in pins.values() if (claim := _claim(pin)) is not None))
+
+
+def read_all(source: Source, kind: str) -> Iterator[Claim]:
+    """Each place at which a file speaks of a release, as a claim."""
+    found = (_claim(pin) for _, pin in zip(range(_MOST_PINS), _READERS[kind](source), strict=False))
+    return (claim for claim in found if claim is not None)
 
 
 def read_image(image: Word) -> Reading:
@@ -91,6 +112,7 @@ def _claim(pin: Pin) -> Claim | None:
 
 def _lines(source: Source) -> Iterator[Pin]:
     yield from _found(source, rf"(?m)^[ \t]*(?P<name>{_names()}){_EXTRAS}{_SPECIFIER}")
+    yield from _of_repository(source)
 
 
 def _lock(source: Source) -> Iterator[Pin]:
@@ -104,7 +126,7 @@ def _pipfile_lock(source: Source) -> Iterator[Pin]:
 def _project(source: Source) -> Iterator[Pin]:
     """Requirements in quotes, and Poetry's keys; what only the build needs is left out."""
     build = _build_section(source.text)
-    for pin in [*_found(source, _quoted()), *_found(source, _keyed())]:
+    for pin in [*_found(source, _quoted()), *_found(source, _keyed()), *_of_repository(source)]:
         if pin.version.place.start not in build:
             yield pin
 
@@ -130,6 +152,7 @@ def _conda(source: Source) -> Iterator[Pin]:
     start = rf"""(?m)^[ \t]*-[ \t]*["']?(?:[\w-]+::)?(?P<name>{_names()}){_EXTRAS}"""
     yield from _found(source, start + single)
     yield from _found(source, start + _SPECIFIER)
+    yield from _of_repository(source)
 
 
 def _docker(source: Source) -> Iterator[Pin]:
@@ -140,6 +163,28 @@ def _docker(source: Source) -> Iterator[Pin]:
     for line in re.finditer(r"(?mi)^RUN\b(?:[^\n]*\\\r?\n)*[^\n]*", source.text):
         if "install" in line[0] and re.search(r"\b(pip3?|uv|conda|mamba)\b", line[0]):
             yield from _found(source, rf"""(?<=[\s"'])(?P<name>{_names()}){_EXTRAS}{_SPECIFIER}""", line.span())
+            yield from _of_repository(source, line.span())
+
+
+def _prose(source: Source) -> Iterator[Pin]:
+    """What a README says anywhere (`PyTorch >= 1.10`, `pip install deepspeed==0.6.5`)."""
+    yield from _found(source, rf"(?<![\w./-])(?P<name>{_names()}){_EXTRAS}{_SPECIFIER}")
+    yield from _of_repository(source)
+
+
+def _installs(source: Source) -> Iterator[Pin]:
+    """What a command installs (`!pip install deepspeed==0.3.7`)."""
+    command = r"(?mi)^[^\n#]*\b(?:pip3?|uv|conda|mamba)\b[^\n]{0,80}?\b(?:install|add)\b(?:[^\n]*\\\r?\n)*[^\n]*"
+    for line in re.finditer(command, source.text):
+        yield from _found(source, rf"""(?<=[\s"'])(?P<name>{_names()}){_EXTRAS}{_SPECIFIER}""", line.span())
+        yield from _of_repository(source, line.span())
+
+
+def _of_repository(source: Source, within: tuple[int, int] | None = None) -> Iterator[Pin]:
+    """A release by its tag in the package's repository (`git+https://github.com/microsoft/DeepSpeed@v0.9.2`)."""
+    yield from _found(
+        source, rf"github\.com/[\w.-]+/(?P<name>{_names()})(?:\.git)?@v?(?P<version>\d+(?:\.\d+)+)", within
+    )
 
 
 def _package(source: Source) -> Iterator[Pin]:
@@ -159,6 +204,8 @@ _READERS: dict[str, Callable[[Source], Iterator[Pin]]] = {
     "project": _project,
     "conda": _conda,
     "docker": _docker,
+    "prose": _prose,
+    "installs": _installs,
     "package": _package,
 }
 

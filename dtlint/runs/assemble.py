@@ -11,6 +11,7 @@ from dtlint.record import NamedTuple
 from dtlint.runs.dialect import dialect_of
 from dtlint.runs.expect import with_expectations
 from dtlint.runs.hand_over import hand_over
+from dtlint.runs.mentioned import versions_mentioned
 from dtlint.runs.model import OWN_PARSER, Launch, Options, Run
 from dtlint.runs.settle import settle
 from dtlint.runs.tree import Tree
@@ -30,8 +31,10 @@ class Parts(NamedTuple):
 def run_of(tree: Tree, options: Options, parts: Parts, launch: Launch | None = None, branch: str | None = None) -> Run:
     """One plan of what was read for it: settled, handed on, with what the files around tell of versions."""
     readings, sources = _under_own_parser(parts.readings), parts.sources
-    around = versions_around(tree, _folders(tree, sources), readings)
+    folders = _folders(tree, sources)
+    around = versions_around(tree, folders, readings)
     readings = (*readings, *(reading for _, reading in around))
+    readings = (*readings, *versions_mentioned(tree, folders, _claimed(readings)))
     sources = tuple(dict.fromkeys((*sources, *(source for source, _ in around))))
     settled = settle(readings, options.at(sources[0].file if sources else None))
     handed = hand_over(readings, settled.settings)
@@ -44,6 +47,10 @@ def run_of(tree: Tree, options: Options, parts: Parts, launch: Launch | None = N
     plan = with_expectations(plan, options.expected, launch.place if launch else sources[0].span(0, 0))
     supposed = tuple(dict.fromkeys(reading.supposed for reading in readings if reading.supposed))
     return Run(launch, "train", branch, sources, readings, plan, (*parts.assumptions, *supposed))
+
+
+def _claimed(readings: Sequence[Reading]) -> frozenset[str]:
+    return frozenset(claim.setting for reading in readings for claim in reading.claims)
 
 
 def _folders(tree: Tree, sources: Sequence[Source]) -> list[Path]:

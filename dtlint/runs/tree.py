@@ -42,9 +42,9 @@ class Tree:
     """File access for one invocation: `root` bounds what is read, `current` is what printed paths are relative to,
     `texts` stand for what is on disk.
 
-    `asked` keeps what the files of a folder ask for (versions.py), `programs` the modules that a script leads to
-    (programs.py), `documents` the configs that others are composed of (compositions.py), `manifests` those below a
-    folder that others name (orchestrators.py).
+    `asked` keeps what the files of a folder ask for (versions.py), `mentioned` what they speak of (mentioned.py),
+    `programs` the modules that a script leads to (programs.py), `documents` the configs that others are composed of
+    (compositions.py), `manifests` those below a folder that others name (orchestrators.py).
     """
 
     __slots__ = (
@@ -58,6 +58,7 @@ class Tree:
         "current",
         "documents",
         "manifests",
+        "mentioned",
         "programs",
         "python",
         "root",
@@ -73,6 +74,7 @@ class Tree:
         self._bases_of: dict[Path, tuple[str, ...]] = {}
         self._entries: dict[str, frozenset[str] | None] = {}
         self.asked: dict[Path, tuple[Any, ...]] = {}
+        self.mentioned: dict[Path, tuple[Any, ...]] = {}
         self.manifests: dict[tuple[Path, bool], tuple[Document, ...]] = {}
         self.programs: dict[tuple[Path | None, str], Program] = {}
         self.documents: dict[Path, Document] = {}

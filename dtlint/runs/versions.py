@@ -25,8 +25,8 @@ _BELOW = ("requirements", "docker")
 _PACKAGE_INFO = Path("megatron", "core", "package_info.py")
 _MOST_FILES = 100
 """Files of one folder that are looked at."""
-_WORDS = ("requirements", "constraints", ".lock", "pyproject.toml", "setup.py", "pipfile", "environment", "conda",
-          "env.y", "dockerfile")  # fmt: skip
+_WORDS = ("requirements", "constraints", ".lock", "pyproject.toml", "setup.py", "setup.cfg", "pipfile", "environment",
+          "conda", "env.y", "dockerfile")  # fmt: skip
 """What the names of such files contain."""
 
 
@@ -44,7 +44,7 @@ def versions_around(tree: Tree, folders: Sequence[Path], told: Sequence[Reading]
     """
     settled = {claim.setting for reading in told for claim in reading.claims}
     found: list[tuple[Source, Reading]] = []
-    for folder in _upwards(tree, folders):
+    for folder in folders_above(tree, folders):
         asked = asked_in(tree, folder)
         for setting in dict.fromkeys(claim.setting for each in asked for claim in each.reading.claims):
             if setting not in settled:
@@ -71,7 +71,7 @@ def install_readings(commands: Sequence[Command], launch: Span) -> list[Reading]
     return [read_install(command.argv) for command in installs]
 
 
-def _upwards(tree: Tree, folders: Sequence[Path]) -> list[Path]:
+def folders_above(tree: Tree, folders: Sequence[Path]) -> list[Path]:
     """The folders and those above them within the root, the deepest first."""
     every = [each for folder in folders for each in (folder, *folder.parents) if each.is_relative_to(tree.root)]
     return sorted(dict.fromkeys(every), key=lambda folder: -len(folder.parts))
@@ -105,7 +105,7 @@ def _source(tree: Tree, file: Path) -> Source | None:
         source = tree.source(file) if tree.inside(file) else None
     except Unreadable:
         return None
-    return source if source is not None and _may_ask(source.text.lower()) else None
+    return source if source is not None and may_ask(source.text.lower()) else None
 
 
 _ASKED_FOR = (
@@ -121,10 +121,10 @@ _ASKED_FOR = (
     "major",
 )
 """What stands in a file that asks for a package that is known, in small letters, and what follows it there."""
-_FOLLOWS = frozenset('=<>~![: "')
+_FOLLOWS = frozenset('=<>~![: ".@')
 
 
-def _may_ask(text: str) -> bool:
+def may_ask(text: str) -> bool:
     """A quick test that most files do not pass: a name with what can stand before a version."""
     return any(_stands(word, text) for word in _ASKED_FOR)
 

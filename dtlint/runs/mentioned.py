@@ -1,0 +1,102 @@
+"""The releases that a tree speaks of where no file around a run's script asks for any: in READMEs, notebooks and
+installing scripts, and in the environments of the folders beside.
+
+None of them is known to be the run's. Each is one that somebody runs, so that together they are a range: from the
+oldest to the newest.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Sequence
+from functools import reduce
+from pathlib import Path
+
+from dtlint.frameworks import Claim, Reading
+from dtlint.release import Releases, around, releases, shown
+from dtlint.runs.tree import SKIPPED, Tree
+from dtlint.runs.versions import LAYER, folders_above, may_ask
+from dtlint.source import Source, Unreadable
+from dtlint.value import Value
+
+_MOST_FOLDERS = 40
+"""Folders of one folder that are looked at."""
+_MOST_FILES = 60
+"""Files of one folder that are looked at."""
+_LARGEST = 1_000_000
+"""Largest file that is looked at, in bytes: of a notebook with pictures in it that is the beginning of a few."""
+
+
+def versions_mentioned(tree: Tree, folders: Sequence[Path], settled: Collection[str]) -> list[Reading]:
+    """A claim for each package that is not `settled`, of all that the folders around a run's script, and those right
+    below them, say of it.
+    """
+    claims: dict[str, list[Claim]] = {}
+    for folder in folders_above(tree, folders):
+        for claim in _said_around(tree, folder):
+            claims.setdefault(claim.setting, []).append(claim)
+    found = (_hull(each) for setting, each in claims.items() if setting not in settled)
+    return [Reading(LAYER, claims=(claim,)) for claim in found if claim is not None]
+
+
+def _hull(claims: Sequence[Claim]) -> Claim | None:
+    """One claim from the oldest to the newest release of several; None where they leave every release open."""
+    known = [found for claim in claims if (found := _releases(claim)) is not None]
+    whole = reduce(around, known) if known else Releases()
+    first = claims[0]
+    if whole == Releases() or not isinstance(first.value, Value):
+        return None
+    alike = next((claim for claim in claims if _releases(claim) == whole), None)
+    return alike or first._replace(value=first.value._replace(value=shown(whole)))
+
+
+def _releases(claim: Claim) -> Releases | None:
+    return releases(str(claim.value.value)) if isinstance(claim.value, Value) else None
+
+
+def _said_around(tree: Tree, folder: Path) -> tuple[Claim, ...]:
+    """What the files of a folder and of those right below it say, each folder read once."""
+    if folder not in tree.mentioned:
+        below = [folder / name for name in _folders(folder)]
+        tree.mentioned[folder] = tuple(claim for each in (folder, *below) for claim in _said(tree, each))
+    return tree.mentioned[folder]
+
+
+def _said(tree: Tree, folder: Path) -> Iterator[Claim]:
+    for source in _sources(tree, folder):
+        from dtlint.frameworks.requirements import kind_of_mention, read_all
+
+        assert source.file is not None
+        yield from read_all(source, kind_of_mention(source.file.name, source.file.parent.name.lower()))
+
+
+def _sources(tree: Tree, folder: Path) -> Iterator[Source]:
+    """The files of a folder that may speak of a release."""
+    from dtlint.frameworks.requirements import kind_of_mention
+
+    named = [name for name in _names(folder) if kind_of_mention(name, folder.name.lower())]
+    for name in named[:_MOST_FILES]:
+        file = folder / name
+        try:
+            source = tree.source(file) if file.stat().st_size < _LARGEST and tree.inside(file) else None
+        except (OSError, Unreadable):
+            continue
+        if source is not None and may_ask(source.text.lower()):
+            yield source
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))  # noqa: PTH208 - names are all that is needed
+    except OSError:
+        return []
+
+
+def _folders(folder: Path) -> list[str]:
+    """The folders right below a folder."""
+    try:
+        with os.scandir(folder) as entries:
+            found = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    except OSError:
+        return []
+    return [name for name in found if name not in SKIPPED][:_MOST_FOLDERS]
