@@ -189,3 +189,30 @@ def test_program_without_deepspeed(text: str) -> None:
 def test_initialize_without_a_config_names_the_framework() -> None:
     found = reading("deepspeed.initialize(args=args, model=model)")
     assert (found.framework, found.claims) == ("deepspeed", ())
+
+
+ENGINES = """
+def config_of(steps):
+    return {"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": steps}
+"""
+
+
+@pytest.mark.parametrize(
+    "step", ["optimizer=optimizer", "model_parameters=model.parameters()", "training_data=data", "lr_scheduler=plan"]
+)
+def test_an_engine_that_takes_no_step_says_nothing_of_the_training(step: str) -> None:
+    trained = f"actor, *_ = deepspeed.initialize(model=model, config=config_of(16), {step})\n"
+    judged = "reward, *_ = deepspeed.initialize(model=other, config=config_of(1))\n"
+    assert claims(reading(ENGINES + trained + judged))["batch.accumulation"] == 16
+    assert claims(reading(ENGINES + judged + trained))["batch.accumulation"] == 16
+    assert claims(reading(ENGINES + judged))["batch.accumulation"] == 1
+
+
+def test_what_several_engines_disagree_on_is_unknown() -> None:
+    engine = "deepspeed.initialize(model=model, optimizer=optimizer, config=config_of({}))\n"
+    found = claims(reading(ENGINES + engine.format(16) + engine.format(2)))
+    assert found["batch.micro"] == 4
+    assert found["batch.accumulation"] == (
+        "?the program starts several engines, whose gradient_accumulation_steps differ"
+    )
+    assert claims(reading(ENGINES + engine.format(2) + engine.format(2)))["batch.accumulation"] == 2

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dtlint.frameworks import Member, NamedFile, Reading
+from dtlint.frameworks import Claim, Member, NamedFile, Reading
 from dtlint.frameworks.deepspeed import read_config
 from dtlint.frameworks.deepspeed_dicts import written_dict
 from dtlint.frameworks.deepspeed_spelling import key_of, value_of
@@ -17,7 +17,7 @@ from dtlint.languages.python.dicts import Passed
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import stands
 from dtlint.languages.traced import literal_word
-from dtlint.value import Plain, Setting, Value
+from dtlint.value import Plain, Setting, Unknown, Value
 
 LAYER = "deepspeed-python"
 MAX_DEPTH = 6
@@ -26,6 +26,8 @@ MAX_DEPTH = 6
 _INITIALIZE = ("deepspeed.initialize", "deepspeed.runtime.engine.initialize")
 _CONFIG = ("config", "config_params")
 _CONFIG_POSITION = 10
+_OF_A_STEP = (("optimizer", 2), ("model_parameters", 3), ("training_data", 4), ("lr_scheduler", 5))
+"""Arguments of deepspeed.initialize, with their places, that an engine takes steps by."""
 _TRAINER_ARGUMENTS = {
     "transformers.TrainingArguments": "transformers",
     "transformers.Seq2SeqTrainingArguments": "transformers",
@@ -46,12 +48,7 @@ def read(program: Program) -> Reading:
         found = passed(call, "deepspeed")
         if found:
             return _of_config(call, found)._replace(frontend=_TRAINER_ARGUMENTS[call.name])
-    for call in _live(program, _INITIALIZE):
-        found = next((given for name in _CONFIG if (given := passed(call, name, _position(name)))), ())
-        told = _of_config(call, found) if found else Reading(LAYER, call.head, framework="deepspeed", open=call.open)
-        by_path = not found or bool(told.files)
-        return told._replace(collections={"config.by_path": (Member(call.head, {}),)}) if by_path else told
-    return Reading(LAYER)
+    return _of_engines([_of_engine(call) for call in _training(list(_live(program, _INITIALIZE)))])
 
 
 def spell(setting: str, value: Plain) -> str | None:
@@ -71,6 +68,43 @@ def _live(program: Program, names: dict[str, str] | tuple[str, ...]) -> Iterator
 
 def _position(name: str) -> int | None:
     return _CONFIG_POSITION if name == "config" else None
+
+
+def _training(engines: list[Call]) -> list[Call]:
+    """The engines that take steps: those that are given what a step needs. The others of a program that has such (a
+    reference or reward model, one for evaluation) have configs of their own, which no step follows.
+    """
+    found = [call for call in engines if call.open or any(passed(call, *each) for each in _OF_A_STEP)]
+    return found or engines
+
+
+def _of_engine(call: Call) -> Reading:
+    found = next((given for name in _CONFIG if (given := passed(call, name, _position(name)))), ())
+    told = _of_config(call, found) if found else Reading(LAYER, call.head, framework="deepspeed", open=call.open)
+    by_path = not found or bool(told.files)
+    return told._replace(collections={"config.by_path": (Member(call.head, {}),)}) if by_path else told
+
+
+def _of_engines(engines: list[Reading]) -> Reading:
+    """One reading of the engines that a program starts: what their configs disagree on is not known."""
+    if not engines:
+        return Reading(LAYER)
+    first, *others = engines
+    return first._replace(claims=tuple(_agreed(claim, others) for claim in first.claims))
+
+
+def _agreed(claim: Claim, others: list[Reading]) -> Claim:
+    values = [_value_in(other, claim.setting) for other in others]
+    if not isinstance(claim.value, Value) or all(value in (None, claim.value.value) for value in values):
+        return claim
+    why = f"the program starts several engines, whose {claim.name or claim.setting} differ"
+    return claim._replace(value=Unknown(why, f"--set {claim.setting}=...", claim.value.origin))
+
+
+def _value_in(reading: Reading, setting: str) -> Plain:
+    """What another engine's config has, None where it has nothing that is known."""
+    found = (claim.value for claim in reading.claims if claim.setting == setting)
+    return next((value.value for value in found if isinstance(value, Value)), None)
 
 
 def _of_config(call: Call, found: tuple[Passed, ...]) -> Reading:
