@@ -128,7 +128,9 @@ def test_what_a_restored_model_brings_is_not_known():
     found = read(RESTORED)
     assert (found["batch.micro"], found["parallel.pipeline"]) == (2, 2)
     why = "it comes with the model of pretrained_checkpoint.restore_from_path"
-    assert {found[name] for name in ("parallel.tensor", "parallel.context", "model.layers", "parallel.sequence")} == {why}
+    assert {found[name] for name in ("parallel.tensor", "parallel.context", "model.layers", "parallel.sequence")} == {
+        why
+    }
 
 
 def test_degrees_of_a_model_that_begins_anew_are_one():
