@@ -172,6 +172,15 @@ class TestLists:
     def test_unknown_words_leave_the_list_open(self, flags: str) -> None:
         assert read(flags).open.endswith("is not set")
 
+    def test_degrees_that_come_with_the_checkpoint(self) -> None:
+        found = claims(read("--use-checkpoint-args --load ckpt --tensor-model-parallel-size 4"))
+        assert found["parallel.tensor"] == 4
+        assert found["parallel.pipeline"] == "?--use-checkpoint-args may take it from the checkpoint"
+
+    def test_degrees_of_the_checkpoint_that_count_more(self) -> None:
+        found = claims(read("--use-mp-args-from-checkpoint-args --load ckpt --tensor-model-parallel-size 4"))
+        assert str(found["parallel.tensor"]).startswith("?--use-mp-args-from-checkpoint-args")
+
     @pytest.mark.parametrize("flags", ["--yaml-cfg m.yaml", "--num-layers 8 --use-checkpoint-args"])
     def test_arguments_that_come_from_elsewhere_leave_the_list_open(self, flags: str) -> None:
         assert read(flags).open.startswith(flags.split()[-2] if "yaml" in flags else "--use-checkpoint-args")

@@ -88,6 +88,36 @@ class TestPipeline:
         assert (len(layout) if layout is not None else None) == stages
 
 
+class TestSeveralStacks:
+    @pytest.mark.parametrize(
+        "flags",
+        [
+            "--encoder-seq-length 512 --decoder-seq-length 128",
+            "--decoder-num-layers 6",
+            "--pipeline-model-parallel-size 4 --pipeline-model-parallel-split-rank 2",
+            "--retro-add-retriever",
+            "--biencoder-projection-dim 128",
+            "--language-model-type llama3_8b",
+        ],
+    )
+    def test_the_layers_of_one_stack_are_not_those_of_the_model(self, flags: str) -> None:
+        found = claims(read(f"--num-layers 12 --hidden-size 768 {flags}"))
+        assert str(found["model.layers"]).endswith("--num-layers tells one stack of layers")
+        assert str(found["model.parameters"]).startswith("?")
+        assert found["model.hidden"] == 768
+
+    def test_an_encoder_length_alone_is_of_one_stack(self) -> None:
+        assert claims(read("--encoder-num-layers 12 --encoder-seq-length 512"))["model.layers"] == 12
+
+    def test_an_encoder_with_ranks_of_its_own(self) -> None:
+        found = claims(read("--pipeline-model-parallel-size 3 --encoder-pipeline-model-parallel-size 1"))
+        assert str(found["parallel.pipeline"]).startswith("?--encoder-pipeline-model-parallel-size")
+
+    def test_an_encoder_without_ranks_of_its_own(self) -> None:
+        found = claims(read("--pipeline-model-parallel-size 4 --encoder-pipeline-model-parallel-size 0 --num-layers 8"))
+        assert (found["parallel.pipeline"], found["model.layers"]) == (4, 8)
+
+
 class TestModel:
     def test_grouped_query_attention(self) -> None:
         assert claims(read("--group-query-attention --num-query-groups 8"))["model.kv_heads"] == 8

@@ -93,6 +93,7 @@ def test_degrees_batch_and_machines():
         ("share_embeddings_and_output_weights: False", {"model.tied_embeddings": False}),
         ("fp8: True", {"precision.compute": "fp8"}),
         ("peft:\n    peft_scheme: lora\n    lora_tuning:\n      adapter_dim: 32", {"model.lora_rank": 32}),
+        ("num_layers: 12\n  decoder_seq_length: 128", {"model.layers": "model.decoder_seq_length is of a model with an encoder and a decoder"}),
         ("peft:\n    peft_scheme: null\n    lora_tuning:\n      adapter_dim: 32", {}),
     ],
 )  # fmt: skip
@@ -108,6 +109,38 @@ def test_keys_of_the_model(keys, expected):
 )
 def test_the_optimizer_decides_on_sharding(name, stage):
     assert read(f"{GPT}  optim:\n    name: {name}\n")["sharding.stage"] == stage
+
+
+RESTORED = """
+trainer:
+  num_nodes: 8
+  devices: 8
+pretrained_checkpoint:
+  restore_from_path: null
+model:
+  micro_batch_size: 2
+  global_batch_size: 64
+  pipeline_model_parallel_size: 2
+"""
+
+
+def test_what_a_restored_model_brings_is_not_known():
+    found = read(RESTORED)
+    assert (found["batch.micro"], found["parallel.pipeline"]) == (2, 2)
+    why = "it comes with the model of pretrained_checkpoint.restore_from_path"
+    assert {found[name] for name in ("parallel.tensor", "parallel.context", "model.layers", "parallel.sequence")} == {
+        why
+    }
+
+
+def test_degrees_of_a_model_that_begins_anew_are_one():
+    assert "parallel.tensor" not in read(RESTORED.replace("restore_from_path", "resume_from_checkpoint"))
+    assert "parallel.tensor" not in read(f"{RESTORED}  num_layers: 12\n")
+
+
+def test_a_shape_beside_a_model_that_is_restored_leaves_the_rest_to_it():
+    text = RESTORED.replace("null", "/models/base.nemo") + "  num_layers: 12\n"
+    assert read(text)["parallel.tensor"] == "it comes with the model of pretrained_checkpoint.restore_from_path"
 
 
 @pytest.mark.parametrize(("strategy", "stage"), [("full", 3), ("grad", 2)])

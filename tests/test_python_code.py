@@ -91,6 +91,9 @@ def test_which_ranks_a_condition_lets_pass(condition: str, side: str) -> None:
         "net = FSDP(Net())\nif dist.get_rank() == 0:\n    torch.save(net.state_dict(), 'a')",
         "def main(rank):\n    if rank != 0:\n        return\n    dist.barrier()\nmain(dist.get_rank())",
         "def save():\n    if dist.is_initialized():\n        dist.barrier()\nif dist.get_rank() == 0:\n    save()",
+        "if dist.get_rank() == 0:\n    print(x)\nelse:\n    for _ in range(3):\n        dist.broadcast(x, 0)",
+        "while True:\n    if dist.get_rank() != 0:\n        dist.barrier()",
+        "def end():\n    return 1\nif dist.get_rank() == 0:\n    dist.barrier()\nelse:\n    server.bind(end)",
     ],
 )
 def test_a_collective_that_some_ranks_miss(body: str) -> None:
@@ -112,6 +115,13 @@ def test_a_collective_that_some_ranks_miss(body: str) -> None:
         "def work():\n    dist.barrier()\nif dist.get_rank() == 0:\n    serve()\n    work()\nelse:\n    work()",
         "def sync(x, rank_id=None):\n    if rank_id:\n        dist.broadcast(x, src=rank_id)\nsync(w, w.rank_id)",
         "def sync(x, rank_id=None):\n    if rank_id:\n        dist.broadcast(x, rank_id)\nsync(w, w.rank_id)",
+        "if dist.get_rank() == 0:\n    serve()\nelse:\n    while True:\n        dist.broadcast(order, 0)",
+        "def listen():\n    while not done:\n        dist.broadcast(order, 0)\n"
+        "if dist.get_rank() != 0:\n    listen()\nserve()",
+        "def answer(x):\n    dist.broadcast(x, 0)\n"
+        "if dist.get_rank() == 0:\n    server.bind(handler=answer)\nelse:\n    dist.broadcast(order, 0)",
+        "def answer(x):\n    dist.broadcast(x, 0)\n"
+        "if dist.get_rank() == 0:\n    server.bind(answer)\nif dist.get_rank() != 0:\n    dist.broadcast(order, 0)",
     ],
 )
 def test_a_collective_that_all_ranks_reach(body: str) -> None:

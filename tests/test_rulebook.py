@@ -9,7 +9,7 @@ from dtlint.config import Config
 from dtlint.frameworks import Member
 from dtlint.interval import Interval
 from dtlint.plan import Dialect, Plan
-from dtlint.rulebook.check import check
+from dtlint.rulebook.check import Report, check
 from dtlint.rulebook.finding import Stop, Undecided
 from dtlint.runs.model import FileProblem
 from dtlint.source import Edit
@@ -418,3 +418,41 @@ def test_the_summary_applies_what_pays_and_leaves_training_as_it_is() -> None:
 
 def test_nothing_to_gain_gives_no_summary() -> None:
     assert checked("parallel.tensor = 16", WIDE).summary is None
+
+
+# Runs that do not start
+
+
+FAILS = rule("when: parallel.pipeline > 1\noutcome: launch-fails\nat: parallel.pipeline", name="fails", id="TST002")
+
+
+def told(text: str, *more: str, config: Config | None = None) -> Report:
+    return check(runs_of(*(run_of(source_of(each)) for each in (text, *more))), [WIDE, FAILS], config or Config())
+
+
+def test_what_a_run_wastes_that_does_not_start_is_moot() -> None:
+    report = told("parallel.tensor = 16\nparallel.pipeline = 2")
+    assert [each.rule for each in report.findings] == ["fails"]
+    assert [each.rule for each in report.moot] == ["a-rule"]
+    assert report.remarks == ("1 warning about speed is not told: the launch fails before its first step",)
+
+
+@pytest.mark.parametrize(
+    ("text", "config"),
+    [
+        ("parallel.tensor = 16\nparallel.pipeline = 1", Config()),
+        ("parallel.tensor = 16\nparallel.pipeline ?", Config()),
+        ("parallel.tensor = 16\nparallel.pipeline = 2  # dtlint: ignore[fails] it is caught", Config()),
+        ("parallel.tensor = 16\nparallel.pipeline = 2", Config(severities={"fails": "warning"})),
+    ],
+)
+def test_a_waste_is_told_where_the_launch_may_start(text: str, config: Config) -> None:
+    report = told(text, config=config)
+    assert "a-rule" in [each.rule for each in report.findings]
+    assert report.moot == ()
+
+
+def test_a_waste_of_several_runs_is_told_of_those_that_start() -> None:
+    fails, starts = "parallel.tensor = 16\nparallel.pipeline = 2", "parallel.tensor = 16\nparallel.pipeline = 1"
+    found = {each.rule: each.runs for each in told(fails, starts).findings}
+    assert found == {"fails": (0,), "a-rule": (1,)}

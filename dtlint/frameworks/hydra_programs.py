@@ -17,7 +17,7 @@ def declared_in(text: str) -> Declared:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return NOTHING
-    for call in _decorators(tree):
+    for _, call in _decorated(tree):
         given = dict(zip(("config_path", "config_name"), call.args, strict=False))
         given |= {word.arg: word.value for word in call.keywords if word.arg is not None}
         name, folder = _text(given.get("config_name")), given.get("config_path")
@@ -34,11 +34,16 @@ def _is_none(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
 
 
-def _decorators(tree: ast.Module) -> Iterator[ast.Call]:
-    for node in tree.body:
-        for each in node.decorator_list if isinstance(node, ast.FunctionDef) else ():
+def handed(tree: ast.Module) -> Iterator[ast.FunctionDef]:
+    """The functions of a program that hydra hands the config."""
+    return (function for function, _ in _decorated(tree))
+
+
+def _decorated(tree: ast.Module) -> Iterator[tuple[ast.FunctionDef, ast.Call]]:
+    for node in (each for each in tree.body if isinstance(each, ast.FunctionDef)):
+        for each in node.decorator_list:
             if isinstance(each, ast.Call) and _name(each.func) in _DECORATORS:
-                yield each
+                yield node, each
 
 
 def _name(node: ast.expr) -> str:

@@ -51,6 +51,9 @@ _FLAGS = (
     "parallel.sequence", "overlap.tensor", "overlap.pipeline", "overlap.gradients", "overlap.parameters",
     "model.tied_embeddings",
 )  # fmt: skip
+_RESTORED = "restore_from_path"
+"""The key of the trained model that a training begins with: of the config, of its model's or of another section."""
+_OF_MODEL = (*_WHOLE, *_FLAGS, "checkpointing.activations", "optimizer.name")
 _FORMATS: Mapping[Plain, Plain] = {
     32: "fp32", "32": "fp32", "32-true": "fp32", 16: "fp16", "16": "fp16", "16-mixed": "fp16", "16-true": "fp16",
     "bf16": "bf16", "bf16-mixed": "bf16", "bf16-true": "bf16",
@@ -60,6 +63,11 @@ _SHARDED_OPTIMIZERS = ("distributed_fused_adam", "mcore_distributed_optim", "meg
 _MULTIMODAL = "model.mm_cfg"
 _STRATEGY = "model.fsdp_sharding_strategy"
 _STRATEGIES: Mapping[Plain, Plain] = {"full": 3, "hybrid": 3, "grad": 2}
+_DECODER = (
+    "model.decoder", "model.decoder_num_layers", "model.decoder_seq_length",
+    "model.pipeline_model_parallel_split_rank",
+)  # fmt: skip
+"""Keys of a model with an encoder and a decoder, of which other keys tell one stack of layers (megatron_t5_config)."""
 _GRANULARITIES: Mapping[Plain, Plain] = {"selective": "selective", "full": "full"}
 
 
@@ -122,7 +130,7 @@ def read_config(document: Document | None, program: Sequence[Word] = ()) -> Read
     return Reading(
         LAYER,
         place,
-        claims,
+        tuple({claim.setting: claim for claim in claims}.values()),
         framework="nemo" if megatron else "ddp" if _is_ddp(keys) else "",
         frontend="" if megatron else "lightning",
         role="other" if any(keys.under(name) for name in _APPLIED) else "",
@@ -184,6 +192,20 @@ def _megatron(keys: Keys) -> Iterator[Claim]:
     yield from _recomputation(keys)
     yield from _sharding(keys)
     yield from _shape(keys)
+    yield from _restored(keys)
+
+
+def _restored(keys: Keys) -> Iterator[Claim]:
+    """What the config leaves to the model that it restores, whose own config it is laid over. A path that is left open
+    (null) is filled in by the command line where the config has no shape of its own.
+    """
+    source = next((name for name in keys.nodes if name.rpartition(".")[2] == _RESTORED), "")
+    has_shape = keys.node(*NAMES["model.layers"]) is not None
+    if not source or (keys.node(source) is None and has_shape):
+        return
+    for name in _OF_MODEL:
+        if keys.node(*NAMES[name]) is None:
+            yield Claim(name, Unknown(f"it comes with the model of {source}", f"--set {name}=..."), source)
 
 
 def _bounds(keys: Keys) -> tuple[str, ...]:
@@ -237,6 +259,10 @@ def _shape(keys: Keys) -> Iterator[Claim]:
     yield from one(
         keys, ("model.activation",), "model.gated_mlp", lambda node: _standing_for(node, node.value in _GATED)
     )
+    two = keys.first(*_DECODER)
+    if two is not None:
+        why = f"{two[0]} is of a model with an encoder and a decoder"
+        yield Claim("model.layers", Unknown(why, "--set model.layers=N", Origin("written", two[1].span)), two[0])
     scheme = keys.known("model.peft.peft_scheme")
     if str(scheme).lower() in ("lora", "qlora"):
         yield from one(keys, ("model.peft.lora_tuning.adapter_dim",), "model.lora_rank", whole_number)

@@ -92,13 +92,17 @@ def _called_in(program: Program, function: Definition) -> list[Definition]:
     for site in _sites_in(function.scope):
         place = place_of(program, function.module, site)
         found.append(called_function(place))
-        handed = site.node.args if isinstance(site.node, ast.Call) else []
-        found.extend(_function_named(place, item) for item in handed if isinstance(item, ast.Name | ast.Attribute))
+        found.extend(functions_given(place))
     return [item for item in found if item is not None]
 
 
-def _function_named(place: Place, node: ast.expr) -> Definition | None:
-    return _first_function(place, qualified(place.module, node, place.scope))
+def functions_given(place: Place) -> list[Definition]:
+    """The functions of the program that a call is given by their names: a hook, the handler of a server."""
+    node = place.node
+    given = [*node.args, *(keyword.value for keyword in node.keywords)] if isinstance(node, ast.Call) else []
+    named = (item for item in given if isinstance(item, ast.Name | ast.Attribute))
+    found = (_first_function(place, qualified(place.module, item, place.scope)) for item in named)
+    return [item for item in found if item is not None]
 
 
 def called_function(place: Place) -> Definition | None:

@@ -18,6 +18,7 @@ from dtlint.rulebook.ignores import COLLECTIONS, Ignore, collections_of, hiding,
 from dtlint.rulebook.price import Priced, Watch, priced_proposals, remedies_of
 from dtlint.rulebook.ready import ReadyRule, formula_of
 from dtlint.rulebook.rule import SEVERITIES, WORST_FIRST, Rule, Severity
+from dtlint.rulebook.stopped import cause_of, is_moot, remark, stopped_runs
 from dtlint.rulebook.summary import summary_of
 from dtlint.rulebook.toll import cost_of, cost_of_tree
 from dtlint.runs.model import Run, RunSet
@@ -29,7 +30,7 @@ MOST_PRICED = 100
 class Report(NamedTuple):
     """What `dtlint check` says: findings in the order of files and lines, rules that could not be decided, the plan
     remedied, and the runs that the indexes speak of. `rules` are all rules that were in force; `remarks` say how the
-    files were read.
+    files were read. `moot` are findings about the speed of runs that do not start, which is not told.
     """
 
     findings: tuple[Finding, ...]
@@ -38,6 +39,7 @@ class Report(NamedTuple):
     runs: tuple[Run, ...]
     rules: tuple[Rule, ...] = ()
     remarks: tuple[str, ...] = ()
+    moot: tuple[Finding, ...] = ()
 
 
 class Sighting(NamedTuple):
@@ -83,9 +85,10 @@ def check(runs: RunSet, rules: Sequence[Rule], config: Config) -> Report:
     on_comments = [mark for mark in on_tree(runs, comments, about_ignores) if isinstance(mark, Hit)]
     seen = [each for each in (*sightings, *_sighted(on_comments, config)) if _shows(each.finding, runs, config)]
     new, remarks = _without_known(seen, runs, config)
-    findings, summary = _priced(new, hits, others, runs)
-    remarks = (*runs.remarks, *new_ignores, *remarks, *_flood(len(new)))
-    return Report(_in_order(findings), open_rules, summary, runs.runs, in_force, remarks)
+    told, moot = _apart(new, hits, config)
+    findings, summary = _priced(told, hits, others, runs)
+    remarks = (*runs.remarks, *new_ignores, *remarks, *remark(len(moot)), *_flood(len(told)))
+    return Report(_in_order(findings), open_rules, summary, runs.runs, in_force, remarks, moot)
 
 
 def _without_known(
@@ -106,6 +109,31 @@ def _without_known(
     findings_hidden = "1 finding" if hidden == 1 else f"{hidden} findings"
     known = (f"{findings_hidden} hidden as known in {config.baseline.path}",) if hidden else ()
     return kept, (*known, *stale(config.baseline, findings, files))
+
+
+def _apart(
+    sightings: Sequence[Sighting], hits: Sequence[Hit], config: Config
+) -> tuple[Sequence[Sighting], tuple[Finding, ...]]:
+    """What there is to say of runs that start, and why the others do not; and what is moot, since no such run starts.
+    A waste of both kinds of run is told of those that start.
+    """
+    stopped = stopped_runs(hits, [each.finding for each in sightings])
+    if not stopped:
+        return sightings, ()
+    kept, moot = [], []
+    for each in sightings:
+        started = [each.hit] if not is_moot(each.hit, stopped) else _of_started(each, hits, stopped)
+        if not started:
+            moot.append(each.finding)
+        else:
+            kept.append(each if started == [each.hit] else _sighting(started, config))
+    return kept, tuple(moot)
+
+
+def _of_started(sighting: Sighting, hits: Sequence[Hit], stopped: frozenset[int]) -> list[Hit]:
+    """The hits of a sighting's rule at its place in runs that start."""
+    alike = (each for each in hits if cause_of(each) == cause_of(sighting.hit))
+    return [each for each in alike if each.run not in stopped]
 
 
 def _flood(count: int) -> Iterator[str]:

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from dtlint.frameworks import NamedFile, Reading
-from dtlint.frameworks.hydra import NOTHING, Declared, config_file, config_name, script_path
+from dtlint.frameworks.hydra import config_file, config_name, script_path
 from dtlint.frameworks.hydra_composition import Composed, compose, search_path
 from dtlint.frameworks.omegaconf import with_variables
 from dtlint.languages.json_tree import Document
 from dtlint.languages.traced import Word
 from dtlint.languages.yaml import read_yaml
 from dtlint.record import NamedTuple
+from dtlint.runs.assigned import as_used, declared_by
 from dtlint.runs.tree import Tree
 from dtlint.source import Source, Span, Unreadable
 
@@ -74,20 +75,13 @@ def of_program(
     `resolve` finds a file that the launch names, `variables` are what the launch sets.
     """
     script = resolve(NamedFile("script", script_path(program[0])))
-    declared = _declared_by(script)
+    declared = declared_by(script)
     file = config_file(program, named.role, declared)
     source = resolve(file) if file is not None else None
     if file is None or source is None:
         return file, None
-    return file, composed(source, config_name(program, declared), program[1:], variables, tree, file.path.place)
-
-
-def _declared_by(script: Source | None) -> Declared:
-    if script is None or not script.path.endswith(".py"):
-        return NOTHING
-    from dtlint.frameworks.hydra_programs import declared_in
-
-    return declared_in(script.text)
+    found = composed(source, config_name(program, declared), program[1:], variables, tree, file.path.place)
+    return file, found if found is None or script is None else as_used(found, script)
 
 
 def composed(

@@ -42,8 +42,12 @@ def read_config(source: Source, role: str = "", program: Sequence[Word] = ()) ->
     A template trains nothing before it is filled in. A YAML file that no reader knows has no problems either: it
     belongs to another program.
     """
-    document = document_of(source)
-    reading = _reading(document, role, program)
+    return read_document(document_of(source), role, program)
+
+
+def read_document(document: Document, role: str = "", program: Sequence[Word] = ()) -> Config:
+    """The same of a config that is read already, or as a program changes it."""
+    source, reading = document.source, _reading(document, role, program)
     if any(problem.loader == "template" for problem in document.problems):
         reading = reading._replace(role="other")
     foreign = _is_yaml(source) or _is_toml(source)

@@ -302,7 +302,9 @@ class Follower:
         """A config that no launch names, and the DeepSpeed config that it names; `program` is the command line that
         overrides it.
         """
-        reading = read_config(config.source, program=program).reading if program else config.reading
+        from dtlint.runs.assigned import reading_as_used
+
+        reading = reading_as_used(config, program, self.tree)
         role = "nemo_rl" if reading.layer == "nemo-rl" else ""
         sources, missing = self._with_bases(role, config.source) if role else ([config.source], "")
         if len(sources) > 1:

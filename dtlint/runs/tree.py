@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dtlint.source import Source, read_source
 
 if TYPE_CHECKING:
+    from dtlint.frameworks.hydra import Declared
     from dtlint.languages.json_tree import Document
     from dtlint.languages.python.memo import Shared
     from dtlint.languages.python.program import Program
@@ -43,8 +44,9 @@ class Tree:
     `texts` stand for what is on disk.
 
     `asked` keeps what the files of a folder ask for (versions.py), `mentioned` what they speak of (mentioned.py),
-    `programs` the modules that a script leads to (programs.py), `documents` the configs that others are composed of
-    (compositions.py), `manifests` those below a folder that others name (orchestrators.py).
+    `programs` the modules that a script leads to (programs.py), `documents` the configs that others are composed of,
+    `declaring` the programs beside a folder that name a config for hydra (compositions.py), `manifests` those below a
+    folder that others name (orchestrators.py).
     """
 
     __slots__ = (
@@ -56,6 +58,7 @@ class Tree:
         "_texts",
         "asked",
         "current",
+        "declaring",
         "documents",
         "manifests",
         "mentioned",
@@ -78,6 +81,7 @@ class Tree:
         self.manifests: dict[tuple[Path, bool], tuple[Document, ...]] = {}
         self.programs: dict[tuple[Path | None, str], Program] = {}
         self.documents: dict[Path, Document] = {}
+        self.declaring: dict[Path, Sequence[tuple[Source, Declared]]] = {}
         self.python: Shared | None = None
 
     def shown(self, file: Path) -> str:

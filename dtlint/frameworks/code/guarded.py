@@ -10,45 +10,32 @@ from itertools import islice
 from types import UnionType
 
 from dtlint.frameworks import Member
-from dtlint.frameworks.code.collective_names import OPEN, Collective, collective_at
-from dtlint.frameworks.code.ranks import Side, asks_for_mesh_rank, asks_for_ranks, is_alone, side_of
-from dtlint.frameworks.step_area import called_function
+from dtlint.frameworks.code.ranks import Side, asks_for_mesh_rank, is_alone, side_of
+from dtlint.frameworks.code.reached import Reached, Search, first_only
+from dtlint.frameworks.code.serving import endless, in_branch
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.editing import moved_behind, standing
 from dtlint.languages.python.places import Place, place_of
-from dtlint.languages.python.program import Definition, Program
+from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import enclosing_function, stands
 from dtlint.languages.python.sharing import kept
-from dtlint.languages.python.tree import Guard, Module, Scope, Site
+from dtlint.languages.python.tree import Guard, Module, Site
 from dtlint.record import NamedTuple
 from dtlint.source import Edit, Span
 from dtlint.value import Setting, written
 
 MAX_MEMBERS = 30
-_MAX_DEPTH = 3
-_MAX_HELPERS = 60
 _RANK_TEXT = re.compile(r"rank|main|master|zero|process|chief|primary|root", re.IGNORECASE)
-_FOR_FIRST = frozenset(
-    {"rank_zero_only", "on_main_process", "on_local_main_process", "master_only", "rank0_only", "main_process_only"}
-)
-"""Decorators of functions that run on the first rank only."""
 
 
 class _Guarded(NamedTuple):
-    """A call under a condition that lets some ranks pass."""
+    """A call under a condition that lets some ranks pass; `endless`: in a loop there that has no end of its own."""
 
     place: Place
     side: Side
     guard: Guard | None
     span: Span
-
-
-class _Reached(NamedTuple):
-    """A collective that a call is, or leads to through functions of the program (`through`)."""
-
-    collective: Collective
-    place: Place
-    through: str = ""
+    endless: bool = False
 
 
 def guarded_collectives(program: Program) -> tuple[Member, ...]:
@@ -63,14 +50,14 @@ def _of_module(program: Program, module: Module) -> tuple[Member, ...]:
 
 
 def _found(program: Program, module: Module) -> dict[tuple[str, int], Member]:
-    search = _Search(program)
+    search = Search(program)
     found: dict[tuple[str, int], Member] = {}
     for guarded in _guarded_calls(program, module):
         key = guarded.span.path, guarded.span.start
         reached = search.reached(guarded.place, 0) if key not in found else None
         if reached is None or _fills_groups(guarded, reached) or _names_peer(guarded, reached):
             continue
-        if _is_answered(search, guarded, reached):
+        if _listens(guarded, reached) or _is_answered(search, guarded, reached):
             continue
         if stands(guarded.place) is not False:
             found[key] = _member(guarded, reached)
@@ -79,13 +66,20 @@ def _found(program: Program, module: Module) -> dict[tuple[str, int], Member]:
     return found
 
 
-def _fills_groups(guarded: _Guarded, reached: _Reached) -> bool:
+def _fills_groups(guarded: _Guarded, reached: Reached) -> bool:
     """Whether the ranks that pass may be all of the tensor's mesh: the condition is about another dimension."""
     guard = guarded.guard
     return reached.collective.of_mesh and guard is not None and asks_for_mesh_rank(guarded.place, guard)
 
 
-def _names_peer(guarded: _Guarded, reached: _Reached) -> bool:
+def _listens(guarded: _Guarded, reached: Reached) -> bool:
+    """Whether the ranks that pass wait in a loop without an end for what the first one sends them: it serves, and
+    calls the same collectives where it answers a request.
+    """
+    return guarded.side != "first" and (guarded.endless or reached.endless)
+
+
+def _names_peer(guarded: _Guarded, reached: Reached) -> bool:
     """Whether the condition is about the rank that the collective starts from (`if owner: broadcast(x, src=owner)`),
     which is the same for all ranks.
     """
@@ -97,7 +91,7 @@ def _names_peer(guarded: _Guarded, reached: _Reached) -> bool:
     return any(dotted(item) == dotted(test) for item in given)
 
 
-def _member(guarded: _Guarded, reached: _Reached) -> Member:
+def _member(guarded: _Guarded, reached: Reached) -> Member:
     span = guarded.place.module.span(guarded.place.node)
     fields: dict[str, Setting] = {
         "call": written(reached.collective.name, span),
@@ -111,7 +105,7 @@ def _member(guarded: _Guarded, reached: _Reached) -> Member:
     return Member(span, fields, tuple(related), {"move": _behind(guarded, reached)})
 
 
-def _behind(guarded: _Guarded, reached: _Reached) -> tuple[Edit, ...]:
+def _behind(guarded: _Guarded, reached: Reached) -> tuple[Edit, ...]:
     """The edit that moves a barrier at the end of the branch behind it, where all ranks come by."""
     if reached.collective.operation not in ("barrier", "wait_for_everyone") or reached.through:
         return ()
@@ -140,7 +134,7 @@ def _guarded_calls(program: Program, module: Module) -> Iterator[_Guarded]:
     sides: dict[tuple[int, bool], Side] = {}
     alone: dict[tuple[int, bool], bool] = {}
     for scope in module.scopes:
-        decorator = _decorator(scope)
+        decorator = first_only(scope)
         for site in scope.sites:
             if not isinstance(site.node, ast.Call) or not (site.guards or decorator is not None):
                 continue
@@ -151,7 +145,8 @@ def _guarded_calls(program: Program, module: Module) -> Iterator[_Guarded]:
             if any(_is_alone(place, other, alone) for other in site.guards):
                 continue
             if guard is not None and guard.test is not None:
-                yield _Guarded(place, side, guard, module.span(guard.test))
+                waits = any(endless(loop) and in_branch(loop, guard) for loop in site.loops)
+                yield _Guarded(place, side, guard, module.span(guard.test), waits)
             elif decorator is not None:
                 yield _Guarded(place, "first", None, module.span(decorator))
 
@@ -185,87 +180,7 @@ def _words(node: ast.AST) -> Iterator[str]:
     return (value for value in values if isinstance(value, str))
 
 
-def _decorator(scope: Scope) -> ast.expr | None:
-    node = scope.node
-    decorators = node.decorator_list if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else []
-    return next((item for item in decorators if dotted(item).rpartition(".")[2] in _FOR_FIRST), None)
-
-
-class _Search:
-    """What the functions of one program lead to, each looked at once."""
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self._found: dict[int, _Reached | None] = {}
-        self._sides: dict[tuple[int, bool], Side] = {}
-
-    def side(self, place: Place, guard: Guard) -> Side:
-        """The ranks that a guard lets pass, asked once however many calls it stands around."""
-        key = id(guard.test), guard.holds
-        if key not in self._sides:
-            self._sides[key] = side_of(place, guard)
-        return self._sides[key]
-
-    def reached(self, place: Place, depth: int) -> _Reached | None:
-        """The collective that a call is or leads to for certain."""
-        own = collective_at(place)
-        if own is not None:
-            return _Reached(own, place)
-        helper = called_function(place) if depth < _MAX_DEPTH else None
-        if helper is None:
-            return None
-        found = self._in_function(helper, depth + 1)
-        return found._replace(through=helper.scope.name.rpartition(".")[2]) if found is not None else None
-
-    def _in_function(self, helper: Definition, depth: int) -> _Reached | None:
-        key = id(helper.scope)
-        if key not in self._found and len(self._found) < _MAX_HELPERS:
-            self._found[key] = None
-            self._found[key] = self._first(helper, depth)
-        return self._found.get(key)
-
-    def _first(self, helper: Definition, depth: int) -> _Reached | None:
-        """The first collective of a function that no condition but "are there several ranks" stands around."""
-        if _decorator(helper.scope) is not None or _is_generator(helper.scope):
-            return None
-        for site in helper.scope.sites:
-            if not isinstance(site.node, ast.Call):
-                continue
-            place = place_of(self.program, helper.module, site)
-            if not all(asks_for_ranks(place, guard) and not is_alone(place, guard) for guard in site.guards):
-                continue
-            found = self.reached(place, depth)
-            if found is not None:
-                return found
-        return None
-
-    def operations(self, place: Place, depth: int = 0) -> set[str]:
-        """The operations that a call may lead to, conditions left aside."""
-        own = collective_at(place)
-        node = place.node
-        if own is not None:
-            return {own.operation}
-        spelled = node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
-        if spelled in OPEN and spelled not in ("gather", "reduce", "scatter"):
-            return {spelled}
-        helper = called_function(place) if depth < _MAX_DEPTH else None
-        if helper is None:
-            return set()
-        found: set[str] = set()
-        for site in helper.scope.sites:
-            if isinstance(site.node, ast.Call):
-                found |= self.operations(place_of(self.program, helper.module, site), depth + 1)
-        return found
-
-
-def _is_generator(scope: Scope) -> bool:
-    """Whether a function is a generator, which calling does not run (a context manager that lets rank 0 go first)."""
-    if isinstance(scope.node, ast.Module):
-        return False
-    return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(scope.node))
-
-
-def _is_answered(search: _Search, guarded: _Guarded, reached: _Reached) -> bool:
+def _is_answered(search: Search, guarded: _Guarded, reached: Reached) -> bool:
     """Whether the ranks that do not pass make a call that answers: in the other branch, or under the opposite
     condition; or end the job with an exception, so that nobody waits for them for long.
     """
@@ -295,7 +210,7 @@ def _is_barrier(place: Place) -> bool:
     return isinstance(place.node, ast.Call) and "barrier" in place.module.text(place.node.func)
 
 
-def _answers(search: _Search, guarded: _Guarded, reached: _Reached, other: Place, leaves: bool) -> bool:
+def _answers(search: Search, guarded: _Guarded, reached: Reached, other: Place, leaves: bool) -> bool:
     """Whether a call answers; `leaves`: the branch of the guarded one ends the function, so that what follows is for
     the other ranks.
     """

@@ -13,6 +13,7 @@ from dtlint.frameworks.megatron.given import Given, has_deepspeed, read_flags, s
 from dtlint.frameworks.megatron.meanings import MEANINGS, Meaning
 from dtlint.frameworks.megatron.model import model_claims
 from dtlint.frameworks.megatron.pipeline import pipeline_claims
+from dtlint.frameworks.megatron.restored import restored_claims
 from dtlint.frameworks.megatron.slime import is_slime, slime_claims
 from dtlint.frameworks.megatron.spelling import spell
 from dtlint.frameworks.megatron.swift import is_swift, swift_claims
@@ -57,7 +58,7 @@ def read_arguments(words: Sequence[Word], place: Span) -> Reading:
     """
     given = read_flags(words)
     claims = [claim for flag in given.flags.values() if (claim := _claim(flag)) is not None]
-    for read in (training_claims, model_claims, pipeline_claims, swift_claims, slime_claims):
+    for read in (training_claims, model_claims, pipeline_claims, swift_claims, slime_claims, restored_claims):
         claims.extend(read(given))
     swift = is_swift(given)
     return Reading(

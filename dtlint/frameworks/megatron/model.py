@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from dtlint.frameworks import Claim
 from dtlint.frameworks.megatron.given import Given
@@ -23,6 +23,26 @@ _LATENT = {
     "value": ("v-head-dim", 128),
 }
 """Widths of latent attention: the flag, and its default (megatron/training/arguments.py, core_v0.12.0 to d98e8a64)."""
+_BESIDE: Mapping[str, str] = {
+    "decoder-num-layers": "an encoder and a decoder",
+    "decoder-seq-length": "an encoder and a decoder",
+    "pipeline-model-parallel-split-rank": "an encoder and a decoder",
+    "encoder-pipeline-model-parallel-size": "an encoder of its own",
+    "encoder-tensor-model-parallel-size": "an encoder of its own",
+    "retro-add-retriever": "an encoder for what it retrieves",
+    "biencoder-projection-dim": "an encoder for the question and one for the text",
+    "biencoder-shared-query-context-model": "an encoder for the question and one for the text",
+    "vision-model-type": "an encoder for images",
+    "language-model-type": "an encoder for images",
+}
+"""Flags that only a model of more than one stack of layers has, of which --num-layers tells one: pretrain_t5.py,
+pretrain_retro.py, pretrain_ict.py and examples/multimodal of Megatron-LM (arguments.py, core_v0.4 to 0.19).
+"""
+_OWN_DEGREES = {
+    "encoder-pipeline-model-parallel-size": "parallel.pipeline",
+    "encoder-tensor-model-parallel-size": "parallel.tensor",
+}
+"""Degrees of the encoder, whose ranks stand beside those of the decoder (core_v0.9 to 0.12, parallel_state.py)."""
 
 
 def model_claims(given: Given) -> Iterator[Claim]:
@@ -33,6 +53,27 @@ def model_claims(given: Given) -> Iterator[Claim]:
     if given.has("squared-relu"):
         flag = given.flags["squared-relu"].flag
         yield Claim("model.gated_mlp", setting_of(flag, False), "--squared-relu")
+    yield from _further_stacks(given)
+
+
+def _further_stacks(given: Given) -> Iterator[Claim]:
+    """What is not known of a model of which the flags tell one of several stacks of layers."""
+    name = next((each for each in _BESIDE if _is_in_use(given, each)), "")
+    if not name:
+        return
+    reason = f"--{name} is of a model with {_BESIDE[name]}: --num-layers tells one stack of layers"
+    origin = Origin("written", literal_place(given.flags[name].flag))
+    for setting in ("model.layers", "model.parameters"):
+        yield Claim(setting, Unknown(reason, f"--set {setting}=N", origin), f"--{name}")
+    for flag, setting in _OWN_DEGREES.items():
+        if _is_in_use(given, flag):
+            told = Unknown(f"--{flag} gives the encoder ranks of its own", f"--set {setting}=N", origin)
+            yield Claim(setting, told, f"--{flag}")
+
+
+def _is_in_use(given: Given, name: str) -> bool:
+    """Whether a flag is given, and not with 0, which is its default where it counts something."""
+    return given.has(name) and given.number(name) != 0
 
 
 def _attention(given: Given) -> Iterator[Claim]:

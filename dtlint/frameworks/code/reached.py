@@ -1,0 +1,113 @@
+"""What a call leads to: the collectives that it is, or that functions of the program make which it calls."""
+
+from __future__ import annotations
+
+import ast
+
+from dtlint.frameworks.code.collective_names import OPEN, Collective, collective_at
+from dtlint.frameworks.code.ranks import Side, asks_for_ranks, is_alone, side_of
+from dtlint.frameworks.code.serving import endless
+from dtlint.frameworks.step_area import called_function, functions_given
+from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.places import Place, place_of
+from dtlint.languages.python.program import Definition, Program
+from dtlint.languages.python.tree import Guard, Scope
+from dtlint.record import NamedTuple
+
+_MAX_DEPTH = 3
+_MAX_HELPERS = 60
+_FOR_FIRST = frozenset(
+    {"rank_zero_only", "on_main_process", "on_local_main_process", "master_only", "rank0_only", "main_process_only"}
+)
+"""Decorators of functions that run on the first rank only."""
+
+
+class Reached(NamedTuple):
+    """A collective that a call is, or leads to through functions of the program (`through`); `endless`: in a loop of
+    theirs that has no end of its own.
+    """
+
+    collective: Collective
+    place: Place
+    through: str = ""
+    endless: bool = False
+
+
+def first_only(scope: Scope) -> ast.expr | None:
+    """The decorator that lets a function run on the first rank only, None where it has none."""
+    node = scope.node
+    decorators = node.decorator_list if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else []
+    return next((item for item in decorators if dotted(item).rpartition(".")[2] in _FOR_FIRST), None)
+
+
+class Search:
+    """What the functions of one program lead to, each looked at once."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._found: dict[int, Reached | None] = {}
+        self._sides: dict[tuple[int, bool], Side] = {}
+
+    def side(self, place: Place, guard: Guard) -> Side:
+        """The ranks that a guard lets pass, asked once however many calls it stands around."""
+        key = id(guard.test), guard.holds
+        if key not in self._sides:
+            self._sides[key] = side_of(place, guard)
+        return self._sides[key]
+
+    def reached(self, place: Place, depth: int) -> Reached | None:
+        """The collective that a call is or leads to for certain."""
+        own = collective_at(place)
+        if own is not None:
+            return Reached(own, place)
+        helper = called_function(place) if depth < _MAX_DEPTH else None
+        if helper is None:
+            return None
+        found = self._in_function(helper, depth + 1)
+        return found._replace(through=helper.scope.name.rpartition(".")[2]) if found is not None else None
+
+    def _in_function(self, helper: Definition, depth: int) -> Reached | None:
+        key = id(helper.scope)
+        if key not in self._found and len(self._found) < _MAX_HELPERS:
+            self._found[key] = None
+            self._found[key] = self._first(helper, depth)
+        return self._found.get(key)
+
+    def _first(self, helper: Definition, depth: int) -> Reached | None:
+        """The first collective of a function that no condition but "are there several ranks" stands around."""
+        if first_only(helper.scope) is not None or _is_generator(helper.scope):
+            return None
+        for site in helper.scope.sites:
+            if not isinstance(site.node, ast.Call):
+                continue
+            place = place_of(self.program, helper.module, site)
+            if not all(asks_for_ranks(place, guard) and not is_alone(place, guard) for guard in site.guards):
+                continue
+            found = self.reached(place, depth)
+            if found is not None:
+                return found._replace(endless=found.endless or any(map(endless, site.loops)))
+        return None
+
+    def operations(self, place: Place, depth: int = 0) -> set[str]:
+        """The operations that a call may lead to, by what it calls or is given to call; conditions left aside."""
+        own = collective_at(place)
+        node = place.node
+        if own is not None:
+            return {own.operation}
+        spelled = node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
+        if spelled in OPEN and spelled not in ("gather", "reduce", "scatter"):
+            return {spelled}
+        if depth >= _MAX_DEPTH:
+            return set()
+        helper = called_function(place)
+        entered = [*functions_given(place), *([helper] if helper is not None else [])]
+        calls = ((each, site) for each in entered for site in each.scope.sites if isinstance(site.node, ast.Call))
+        found = (self.operations(place_of(self.program, each.module, site), depth + 1) for each, site in calls)
+        return set().union(*found)
+
+
+def _is_generator(scope: Scope) -> bool:
+    """Whether a function is a generator, which calling does not run (a context manager that lets rank 0 go first)."""
+    if isinstance(scope.node, ast.Module):
+        return False
+    return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(scope.node))
