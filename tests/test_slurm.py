@@ -110,6 +110,12 @@ def test_a_name_of_cards_with_several_memories_leaves_the_memory_unknown() -> No
     assert "40 or 80 GB" in memory.value.reason
 
 
+def test_the_older_name_of_tasks_on_a_node() -> None:
+    reading = read_directives(directive_words("--nodes=2", "--tasks-per-node=8"))
+    assert claims(reading)["launch.tasks_per_node"] == 8
+    assert "config.unknown" not in reading.collections
+
+
 def test_ntasks_wins_over_ntasks_per_node() -> None:
     reading = read_directives(directive_words("--ntasks=1", "--nodes=1", "--ntasks-per-node=2"))
     assert claims(reading)["launch.tasks_per_node"] == 1

@@ -72,6 +72,18 @@ class TestParser:
         assert refused(tmp_path, "--train_file x.json", passed, imported) == []
         assert refused(tmp_path, "--learning_rates 1", passed, imported) == ["unknown-setting"]
 
+    @pytest.mark.parametrize(
+        "decorated",
+        [
+            "import flax\n@flax.struct.dataclass\nclass Data:",
+            "from pydantic.dataclasses import dataclass as fields\n@fields\nclass Data:",
+            "from my.library import arguments\n@arguments\nclass Data:",
+        ],
+    )
+    def test_a_class_of_fields_by_another_library(self, tmp_path: Path, decorated: str) -> None:
+        classes = f"{decorated}\n    train_file: str = None"
+        assert refused(tmp_path, "--train_file x.json", "Data, TrainingArguments", classes) == []
+
     def test_arguments_that_a_class_of_the_program_adds_to_the_trainers(self, tmp_path: Path) -> None:
         own = "@dataclass\nclass Mine(TrainingArguments):\n    optim: str = 'muon'\n    zero_stage: int = 0\n"
         assert refused(tmp_path, "--optim muon --zero_stage 3", "ModelArguments, Mine", own) == []

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from dtlint.frameworks import Member, Reading
 from dtlint.frameworks.transformers import read_arguments, recognise
+from dtlint.languages.python.arguments import is_dataclass
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import Call, calls
 from dtlint.languages.python.names import qualified
@@ -79,7 +80,7 @@ def _of_class(name: str, program: Program, left: int) -> Iterator[str]:
         yield "other"
         return
     module, scope, node = found
-    yield "own"
+    yield "own" if is_dataclass(module, scope) else "other"
     for base in node.bases:
         names = qualified(module, base, scope.parent or scope)
         if names != ("object",):

@@ -24,6 +24,9 @@ _FLAGS = (
     "X help container-mount-home no-container-mount-home container-writable container-remap-root "
     "no-container-remap-root no-container-entrypoint container-entrypoint container-save"
 )
+_OTHER_NAMES = {"tasks-per-node": "ntasks-per-node"}
+"""Names that Slurm takes beside those of its man pages (LONG_OPT_NTASKSPERNODE of its option tables)."""
+
 GRAMMAR = Grammar(
     long={**dict.fromkeys(_WITH_VALUE.split(), 1), **dict.fromkeys(_FLAGS.split(), 0)},
     short={
@@ -35,4 +38,5 @@ GRAMMAR = Grammar(
         "T": "threads", "t": "time", "u": "unbuffered", "V": "version", "v": "verbose", "W": "wait", "w": "nodelist",
         "x": "exclude", "Z": "no-allocate", "h": "help", "F": "nodefile",
     },
+    spelled={**{name: name for name in (*_WITH_VALUE.split(), *_FLAGS.split())}, **_OTHER_NAMES},
 )  # fmt: skip

@@ -23,7 +23,10 @@ _LONG = re.compile(r"--[a-zA-Z][\w-]*")
 _DENIABLE = ("flag", "BooleanOptionalAction")
 """Actions of arguments that `--no-flag` switches off."""
 _DOTTED = re.compile(r"(?:--(?=[\w-]+\.)|\+{0,2})([A-Za-z_]\w*(?:\.\w+)*)=")
-_DATACLASS = ("dataclasses.dataclass", "dataclass")
+_DATACLASS = "dataclass"
+"""What the decorators that make a class of fields end in: the standard library's, and those of libraries that build on
+it (flax.struct.dataclass).
+"""
 
 
 def with_arguments(module: Module) -> Module:
@@ -91,7 +94,7 @@ def _default(place: Place, node: ast.Call, words: Mapping[str, ast.expr], action
 
 def _dataclass_fields(program: Program, module: Module) -> Iterator[tuple[str, Argument]]:
     for scope in module.scopes:
-        if isinstance(scope.node, ast.ClassDef) and _is_dataclass(module, scope):
+        if isinstance(scope.node, ast.ClassDef) and is_dataclass(module, scope):
             for item in scope.node.body:
                 if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
                     yield (
@@ -100,11 +103,13 @@ def _dataclass_fields(program: Program, module: Module) -> Iterator[tuple[str, A
                     )
 
 
-def _is_dataclass(module: Module, scope: Scope) -> bool:
+def is_dataclass(module: Module, scope: Scope) -> bool:
+    """Whether a scope is of a class whose annotated names are fields, and so arguments where a parser is made of it."""
     if not isinstance(scope.node, ast.ClassDef):
         return False
     heads = [item.func if isinstance(item, ast.Call) else item for item in scope.node.decorator_list]
-    decorated = any(name in _DATACLASS for head in heads for name in qualified(module, head, scope.parent or scope))
+    names = (name for head in heads for name in qualified(module, head, scope.parent or scope))
+    decorated = any(name.rpartition(".")[2] == _DATACLASS for name in names)
     return decorated or any(dotted(base).endswith("TrainingArguments") for base in scope.node.bases)
 
 
