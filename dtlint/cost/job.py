@@ -108,7 +108,14 @@ def _leanest(plan: Plan, known: Values) -> Mapping[str, Plain]:
 
 def missing(plan: Plan) -> str:
     """The first setting that no bounds can stand for and the plan does not tell, "" if there is none."""
-    return next((name for name in _ESSENTIAL if plan.value(name) is None), "")
+    gap = next((name for name in _ESSENTIAL if plan.value(name) is None), "")
+    return "cluster.gpu" if not gap and _is_foreign(plan) else gap
+
+
+def _is_foreign(plan: Plan) -> bool:
+    """Whether the accelerators are another vendor's than those that the bounds of a GPU are taken from, and no card is
+    named."""
+    return plan.word("cluster.vendor") not in (None, "nvidia") and plan.value("cluster.gpu") is None
 
 
 def _varied(job: Job, values: Values, other: Values, known: Values) -> Job:
