@@ -21,6 +21,10 @@ PRICE = "cluster.usd_per_gpu_hour"
 
 HOURS_PER_DAY = 24
 
+ROLLOUT = "batch.rollout"
+"""The setting of runs whose model answers prompts between its optimizer steps: what part of the day these take, no
+file tells."""
+
 
 def cost_of(ready: ReadyRule, verdict: Verdict, scope: Scope) -> Cost:
     """What the fault takes today, from the rule's `share`, `cost` and `stops` and the estimate of the plan."""
@@ -80,8 +84,11 @@ def _share(seconds: Interval | None, found: Estimate | None) -> Interval | None:
 
 
 def _gpu_hours(share: Interval | None, plan: Plan) -> Interval | None:
+    """GPU-hours of a day that a share of the step takes; None where the run does more than steps."""
     world = plan.number("parallel.world_size")
-    return None if share is None or world is None else interval.scale(share, world * HOURS_PER_DAY)
+    if share is None or world is None or ROLLOUT in plan.settings:
+        return None
+    return interval.scale(share, world * HOURS_PER_DAY)
 
 
 def _money(hours: Interval | None, plan: Plan) -> Interval | None:
