@@ -265,6 +265,14 @@ def test_a_failure_costs_what_it_brings_to_nothing() -> None:
     assert finding.cost.share_of_step is None
 
 
+def test_ranks_that_hang_wait_for_the_timeout_first() -> None:
+    hangs = rule("when: parallel.world_size > 1\noutcome: hangs\nat: parallel.world_size")
+    (finding,) = checked("framework = ddp\nparallel.world_size = 64", hangs).findings
+    assert finding.cost.stops == Stop("run", 64, waiting=64 * 600 / 3600)
+    (finding,) = checked("parallel.world_size = 64", hangs).findings
+    assert finding.cost.stops == Stop("run", 64)
+
+
 def test_a_flood_of_findings_is_reported_whole_and_priced_in_part() -> None:
     source = source_of("\n".join(f"call {number}" for number in range(150)))
     members = tuple(Member(source.span(at, at + 4), {}) for at in range(150))
@@ -423,7 +431,7 @@ def test_nothing_to_gain_gives_no_summary() -> None:
 # Runs that do not start
 
 
-FAILS = rule('when: parallel.pipeline > 1\noutcome: launch-fails\nat: parallel.pipeline', name="fails", id="TST002")
+FAILS = rule("when: parallel.pipeline > 1\noutcome: launch-fails\nat: parallel.pipeline", name="fails", id="TST002")
 TORN = "parallel.world_size = 16\nparallel.tensor = 16\nparallel.pipeline = 3\nparallel.context = 1"
 WHOLE = TORN.replace("world_size = 16", "world_size = 48")
 
