@@ -87,10 +87,12 @@ def _parameters(plan: Plan) -> Value | Unknown | None:
     found = model(name) if name is not None else None
     if found is not None and found.parameters and plan.stated("model.layers") is None:
         return derived(found.parameters, "model.name", note=f"{found.name} in the catalog")
+    if isinstance(plan.setting("model.parameters"), Unknown):
+        return None  # a reader says why they do not follow from the shape
     count = count_parameters(plan)
     if count is None:
         named = plan.setting("model.name")
-        return named if isinstance(named, Unknown) and plan.setting("model.parameters") is None else None
+        return named if isinstance(named, Unknown) else None
     inputs = ("model.layers", "model.hidden", "model.ffn", "model.vocab")
     for setting, why in _COUNTED_AS_USUAL.items():
         if plan.value(setting) is None:
