@@ -258,7 +258,8 @@ def test_odd_settings_give_finite_numbers_or_a_reason(odd: dict[str, Plain]) -> 
 
 
 def test_a_shape_that_does_not_tell_the_parameters_gives_no_estimate() -> None:
-    plan = Plan.of({"framework": "megatron", "model.layers": 4, "model.hidden": 256, "model.heads": 4})
+    shape: dict[str, Plain] = {"model.layers": 4, "model.hidden": 256, "model.heads": 4}
+    plan = Plan.of({"framework": "megatron", "parallel.world_size": 8, **shape})
     untold = plan.with_settings({"model.parameters": Unknown("some layers hold a state space", "--set")})
     assert isinstance(untold.get("model.parameters"), Unknown)
     found = estimate(untold)

@@ -109,8 +109,9 @@ def _leanest(plan: Plan, known: Values) -> Mapping[str, Plain]:
 
 
 def missing(plan: Plan) -> str:
-    """The first setting that no bounds can stand for and the plan does not tell, "" if there is none. The parameters are
-    one where a reader says that the shape does not tell them.
+    """The first setting that no bounds can stand for and the plan does not tell, "" if there is none.
+
+    The parameters are one where a reader says that the shape does not tell them.
     """
     untold = _COUNTED if isinstance(plan.setting(_COUNTED), Unknown) else ""
     return next((name for name in _ESSENTIAL if plan.value(name) is None), untold)

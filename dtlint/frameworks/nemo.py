@@ -67,7 +67,7 @@ _DECODER = (
     "model.decoder", "model.decoder_num_layers", "model.decoder_seq_length",
     "model.pipeline_model_parallel_split_rank",
 )  # fmt: skip
-"""Keys of a model with an encoder and a decoder, of which other keys tell one stack of layers (megatron_t5_config)."""
+"""Keys of a model with an encoder and a decoder, of which others tell one stack of layers (megatron_t5_config)."""
 _UNLIKE = (
     "model.hybrid_override_pattern", "model.hybrid_attention_ratio", "model.hybrid_mlp_ratio", "model.mamba_ssm_ngroups",
 )  # fmt: skip

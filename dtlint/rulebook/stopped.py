@@ -16,8 +16,8 @@ WASTES = "slower"
 
 
 def stopped_runs(hits: Iterable[Hit], told: Sequence[Finding]) -> frozenset[int]:
-    """The runs without a layout whose launch fails for certain, by errors among the findings `told`: neither ignored nor
-    lowered by the team, nor hanging on an assumption.
+    """The runs without a layout whose launch fails for certain, by errors among the findings `told`: they are neither
+    ignored nor lowered by the team, nor do they hang on an assumption.
     """
     errors = {
         (each.id, each.span.path, each.span.start)
