@@ -69,7 +69,8 @@ _DECODER = (
 )  # fmt: skip
 """Keys of a model with an encoder and a decoder, of which others tell one stack of layers (megatron_t5_config)."""
 _UNLIKE = (
-    "model.hybrid_override_pattern", "model.hybrid_attention_ratio", "model.hybrid_mlp_ratio", "model.mamba_ssm_ngroups",
+    "model.hybrid_override_pattern", "model.hybrid_attention_ratio", "model.hybrid_mlp_ratio",
+    "model.mamba_ssm_ngroups",
 )  # fmt: skip
 """Keys of models some of whose layers hold a state space or a feed-forward network alone (megatron_mamba_config)."""
 _GRANULARITIES: Mapping[Plain, Plain] = {"selective": "selective", "full": "full"}
