@@ -263,4 +263,5 @@ def stop_line(stop: Stop) -> str:
     if stop.gpus is None:
         return what
     time = f" for {spell(stop.seconds, 'seconds')}" if stop.seconds else ""
-    return f"{what}: {counted(stop.gpus, 'GPU')}{time}"
+    waits = f", {spell(stop.waiting, 'count')} GPU-hours until the timeout ends it" if stop.waiting else ""
+    return f"{what}: {counted(stop.gpus, 'GPU')}{time}{waits}"

@@ -60,6 +60,8 @@ def cost_of_tree(ready: ReadyRule, verdict: Verdict, scope: Scope) -> Cost:
 def _cost_of_failure(ready: ReadyRule, verdict: Verdict, scope: Scope, found: Estimate | None) -> Cost:
     """What a failure brings to nothing, and the memory that it wants if that is the matter."""
     stop = _stop(ready.rule.stops or STOPS[verdict.outcome], scope.plan, found)
+    if verdict.outcome == "hangs" and stop.what == "run":
+        stop = stop._replace(waiting=_waiting(scope.plan))
     wanted = _range(ready, ready.rule.cost.get("memory_bytes", ""), scope)
     if verdict.outcome != "out-of-memory":
         return Cost(memory_bytes=wanted, stops=stop, assumed=assumptions(scope))
@@ -102,6 +104,12 @@ def _stop(what: Stops, plan: Plan, found: Estimate | None) -> Stop:
     if what == "run" and steps is not None and found is not None:
         seconds = Interval(steps * found.low.step_seconds, steps * found.high.step_seconds)
     return Stop(what, plan.integer("parallel.world_size"), seconds)
+
+
+def _waiting(plan: Plan) -> float | None:
+    """GPU-hours until the watchdog stops ranks that wait for a missing one: all ranks for the timeout."""
+    world, timeout = plan.integer("parallel.world_size"), plan.number("launch.timeout_seconds")
+    return None if world is None or timeout is None else world * timeout / 3600
 
 
 def _needs(plan: Plan, seconds: Interval | None, hours: Interval | None) -> Iterator[str]:
