@@ -1,0 +1,36 @@
+"""Findings on configs that no launch uses: what such a file leaves out, another may add or change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dtlint.rulebook.hits import Hit
+from dtlint.rulebook.scope import sources_of
+from dtlint.runs.model import Run
+from dtlint.value import Value
+
+PARTS = frozenset(("deepspeed-json", "accelerate-yaml", "transformers-file", "nemo-yaml"))
+"""Layers of configs that are one part of a run: what they leave out stands in a program's code, on a command line, or
+in a config beside. Others (LLaMA-Factory's, torchtitan's) are all that their program is told.
+"""
+_WHOLE = ("llama-factory",)
+"""Front ends whose file of arguments is whole."""
+
+
+def as_known(hit: Hit, runs: Sequence[Run]) -> Hit:
+    """A hit with the outcome that is certain: of what a config without a launch does not say, advice follows."""
+    if hit.run is None or not _is_part(runs[hit.run]) or not _rests_on_absence(hit):
+        return hit
+    return hit._replace(certain="advice")
+
+
+def _is_part(run: Run) -> bool:
+    own = [reading for reading in run.readings if reading.framework or reading.frontend or reading.layer in PARTS]
+    return run.launch is None and all(each.layer in PARTS and each.frontend not in _WHOLE for each in own)
+
+
+def _rests_on_absence(hit: Hit) -> bool:
+    """Whether what was read holds a default, and nothing that the user told of the run."""
+    found = [value for _, value in sources_of(hit.scope.plan, hit.scope.reads) if isinstance(value, Value)]
+    told = any(value.origin.kind == "given" for value in found)
+    return not told and any(value.origin.kind in ("default", "assumed") for value in found)
