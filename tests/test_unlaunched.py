@@ -136,6 +136,15 @@ class TestConfigsThatTheProgramChanges:
         (run,) = read_runs([tmp_path], Options()).runs
         assert run.plan.value("sharding.stage") is None
 
+    @pytest.mark.parametrize(
+        ("change", "severity"), [("", "warning"), ('config["zero_optimization"]["stage"] = 3', "")]
+    )
+    def test_what_has_no_effect_depends_on_the_stage(self, tmp_path: Path, change: str, severity: str) -> None:
+        section = '{"stage": 2, "offload_param": {"device": "cpu"}}'
+        config = f'{{"train_micro_batch_size_per_gpu": 2, "zero_optimization": {section}}}'
+        files = {**NAMED, "ds.json": config, "train.py": PROGRAM.format(change=change)}
+        assert severities(tmp_path, files, "inert-setting") == {"inert-setting": severity}
+
     def test_a_file_that_it_hands_over_as_it_is(self, tmp_path: Path) -> None:
         program = PROGRAM.format(change='config["train_micro_batch_size_per_gpu"] = 4').replace(
             "config=config", "config=args.ds_config"

@@ -13,6 +13,9 @@ CONFIG = "deepspeed-json"
 _FORMATS = ("fp16", "bf16", "bfloat16", "amp", "torch_autocast")
 """Sections of which one decides on the format of the matrix products, so that each may take it from the others."""
 
+_STAGE = "zero_optimization.stage"
+"""The key on which it depends which others have an effect."""
+
 
 def as_changed(readings: tuple[Reading, ...]) -> tuple[Reading, ...]:
     """The readings of a run, those of DeepSpeed's config without what the program sets in it."""
@@ -28,6 +31,8 @@ def as_changed(readings: tuple[Reading, ...]) -> tuple[Reading, ...]:
 def _without(reading: Reading, paths: frozenset[str]) -> Reading:
     claims = tuple(_open(claim) if _is_set(claim.name, paths) else claim for claim in reading.claims)
     kept = {name: tuple(_untouched(members, paths)) for name, members in reading.collections.items()}
+    if _is_set(_STAGE, paths):
+        kept.pop("config.inert", None)
     return reading._replace(claims=claims, collections={name: members for name, members in kept.items() if members})
 
 
