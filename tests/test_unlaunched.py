@@ -56,6 +56,12 @@ class TestConfigsWithoutALaunch:
     ) -> None:
         assert severities(tmp_path, {name: text}, rule) == {rule: "note"}
 
+    def test_degrees_that_are_written_leave_nothing_open(self, tmp_path: Path) -> None:
+        text = HYDRA.replace("model: {", "model: {tensor_model_parallel_size: 1, pipeline_model_parallel_size: 1, ")
+        assert severities(tmp_path, {"conf/train.yaml": text}, "batch-not-divisible") == {
+            "batch-not-divisible": "error"
+        }
+
     def test_what_is_written_counts_as_ever(self, tmp_path: Path) -> None:
         text = '{"train_batch_size": 8, "zero_optimization": {"stage": 2, "overlap_com": true}}'
         assert severities(tmp_path, {"ds.json": text}, "unknown-setting") == {"unknown-setting": "error"}

@@ -13,6 +13,10 @@ PARTS = frozenset(("deepspeed-json", "accelerate-yaml", "transformers-file", "ne
 """Layers of configs that are one part of a run: what they leave out stands in a program's code, on a command line, or
 in a config beside. Others (LLaMA-Factory's, torchtitan's) are all that their program is told.
 """
+_SELDOM = frozenset(("launch.launcher", "batch.remainder", "parallel.context", "parallel.ulysses", "parallel.expert"))
+"""Settings that hardly any run has other than their tool has them unasked, so that a config without them leaves nothing
+open.
+"""
 _WHOLE = ("llama-factory",)
 """Front ends whose file of arguments is whole."""
 
@@ -31,6 +35,8 @@ def _is_part(run: Run) -> bool:
 
 def _rests_on_absence(hit: Hit) -> bool:
     """Whether what was read holds a default, and nothing that the user told of the run."""
-    found = [value for _, value in sources_of(hit.scope.plan, hit.scope.reads) if isinstance(value, Value)]
-    told = any(value.origin.kind == "given" for value in found)
-    return not told and any(value.origin.kind in ("default", "assumed") for value in found)
+    sources = sources_of(hit.scope.plan, hit.scope.reads)
+    kinds = {name: value.origin.kind for name, value in sources if isinstance(value, Value)}
+    if "given" in kinds.values():
+        return False
+    return any(kind in ("default", "assumed") for name, kind in kinds.items() if name not in _SELDOM)
