@@ -29,7 +29,7 @@ _CONFIGS = ("transformers.AutoConfig.from_pretrained", "transformers.LlamaConfig
 
 _OF_TRAINER = ("transformers", "trl")
 
-_SETTINGS: Mapping[str, str] = {
+SETTINGS: Mapping[str, str] = {
     "per_device_train_batch_size": "batch.micro",
     "gradient_accumulation_steps": "batch.accumulation",
     "max_grad_norm": "optimizer.clip",
@@ -40,6 +40,7 @@ _SETTINGS: Mapping[str, str] = {
     "max_length": "data.sequence_length",
     "max_seq_length": "data.sequence_length",
 }
+"""Arguments of numbers and words, and the settings that they decide on."""
 
 
 def read(program: Program) -> Reading:
@@ -71,7 +72,7 @@ def declared(program: Program) -> Reading:
     frontend = _frontend(program, _standing(program, (*_ARGUMENTS, *_TRL)))
     claims = [
         Claim(setting, value, name)
-        for name, setting in (*_SETTINGS.items(), ("model_max_length", "data.sequence_length"))
+        for name, setting in (*SETTINGS.items(), ("model_max_length", "data.sequence_length"))
         if name in program.arguments and _is_number(value := given.get(name, program.arguments[name].default))
     ]
     for name in ("bf16", "fp16"):
@@ -178,7 +179,7 @@ def _adapters(program: Program) -> Iterator[Claim]:
             yield Claim(name, Unknown(reason, "", Origin("written", found[0].head)), found[0].name)
 
 
-_SPELLINGS = {setting: name for name, setting in reversed(list(_SETTINGS.items()))}
+_SPELLINGS = {setting: name for name, setting in reversed(list(SETTINGS.items()))}
 
 
 def spell(setting: str, value: Plain) -> str | None:

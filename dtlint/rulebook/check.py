@@ -21,6 +21,7 @@ from dtlint.rulebook.rule import SEVERITIES, WORST_FIRST, Rule, Severity
 from dtlint.rulebook.stopped import cause_of, is_moot, remark, stopped_runs
 from dtlint.rulebook.summary import summary_of
 from dtlint.rulebook.toll import cost_of, cost_of_tree
+from dtlint.rulebook.unlaunched import as_known
 from dtlint.runs.model import Run, RunSet
 
 MOST_PRICED = 100
@@ -76,7 +77,7 @@ def check(runs: RunSet, rules: Sequence[Rule], config: Config) -> Report:
     about_ignores = [rule for rule in ready if rule.rule.each and rule.rule.each.collection in COLLECTIONS]
     others = [rule for rule in ready if rule not in about_ignores]
     marks = [*on_runs(runs, others), *on_tree(runs, tree_of(runs), others)]
-    hits = [mark for mark in marks if isinstance(mark, Hit)]
+    hits = [as_known(mark, runs.runs) for mark in marks if isinstance(mark, Hit)]
     open_rules = undecided(marks)
     ignores, new_ignores = _ignores(runs, config)
     sightings, unused = _without_ignored(_sighted(hits, config), ignores)
@@ -161,7 +162,7 @@ def _together(first: Sighting, second: Sighting) -> Sighting:
 
 def _sighting(group: Sequence[Hit], config: Config) -> Sighting:
     """The worst of the hits that belong together, as a finding of all of them."""
-    hit = min(group, key=lambda each: WORST_FIRST.index(SEVERITIES[each.verdict.outcome]))
+    hit = min(group, key=lambda each: WORST_FIRST.index(SEVERITIES[each.outcome]))
     rule, said = hit.ready.rule, _headline(hit)
     alike = [each for each in islice(group, MOST_RELATED) if each is not hit and _headline(each) == said]
     places = [place for each in (hit, *alike) for place in evidence(each.scope, rule, each.anchor)]
@@ -169,7 +170,7 @@ def _sighting(group: Sequence[Hit], config: Config) -> Sighting:
         rule.name,
         rule.id,
         _severity(hit, config),
-        hit.verdict.outcome,
+        hit.outcome,
         "high",
         said,
         hit.anchor.span,
@@ -251,7 +252,7 @@ def _with_price(finding: Finding, hit: Hit, priced: Sequence[Priced], watch: Wat
 
 def _severity(hit: Hit, config: Config) -> Severity:
     stated = _stated_severity(hit.ready.rule, config)
-    return cast("Severity", stated) if stated else SEVERITIES[hit.verdict.outcome]
+    return cast("Severity", stated) if stated else SEVERITIES[hit.outcome]
 
 
 def _stated_severity(rule: Rule, config: Config) -> str:
