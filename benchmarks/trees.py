@@ -1,9 +1,9 @@
-"""Repositories of any size for measurements: what training repositories hold, made of the fixtures and the examples of the rules.
+"""Repositories of any size to measure on, made of the fixtures and the examples of the rules.
 
     python benchmarks/trees.py FOLDER [--files 3000]
 
-A repository is made of projects of PROJECT files: some start training (a fixture, and examples of rules), most are what stands
-around it: modules, documents, configs of other things, data. The same number makes the same tree.
+A repository is made of projects of PROJECT files: some start training (a fixture, and examples of rules), most are what
+stands around it: modules, documents, configs of other things, data. The same number makes the same tree.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ SHARES = (
     ("tools/part_{}/tool_{}.sh", 4),
     ("notes/part_{}/list_{}.txt", 2),
 )
-"""Names of the files around the training, and how many of a hundred have them: near what public training repositories hold."""
+"""Names of the files around the training, and how many of a hundred have them, much as in public repositories."""
 
 BLOCKS = {
-    "py": 'def step_{0}(rows: list[int], width: int = {0}) -> int:\n    """Add up what lies below the width."""\n'
-    "    total = 0\n    for row in rows:\n        if row < width:\n            total += row * {0}\n    return total\n\n\n",
+    "py": "def step_{0}(rows: list[int], width: int = {0}) -> int:\n"
+    "    total = 0\n    for row in rows:\n        if row < width:\n"
+    "            total += row * {0}\n    return total\n\n\n",
     "yaml": "section_{0}:\n  name: entry-{0}\n  values: [{0}, 2, 3]\n  enabled: true\n",
-    "json": '"entry_{0}": {{"name": "a{0}", "values": [{0}, 2, 3], "note": "what a data set says of itself"}},\n',
+    "json": '"entry_{0}": {{"name": "a{0}", "values": [{0}, 2, 3], "note": "what a data set says"}},\n',
     "md": "## Part {0}\n\nWhat part {0} is for, how it is used and what it gives back, in a few plain words.\n\n",
     "sh": "echo step {0}\nmkdir -p out/{0}\ncp data/{0}.bin out/{0}/\n",
     "txt": "line {0} of a list of names that nothing reads\n",
