@@ -7,8 +7,9 @@ import stat
 from pathlib import Path
 
 
-def replace(file: Path, data: bytes) -> None:
-    """Put `data` in the place of what a file holds, its mode kept; OSError where that cannot be.
+def replace(file: Path, data: bytes, mode: int | None = None) -> None:
+    """Put `data` in the place of what a file holds, with its mode unless another is given; OSError where that
+    cannot be.
 
     A link stays one. What is no regular file (a pipe, a device) is written to, for there is nothing to replace.
     """
@@ -18,7 +19,7 @@ def replace(file: Path, data: bytes) -> None:
     if target.exists() and not target.is_file():
         target.write_bytes(data)
         return
-    mode = _mode(target)
+    mode = _mode(target) if mode is None else mode
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
     draft = Path(name)
     try:
