@@ -27,9 +27,9 @@ class Account:
 
     `current` is the folder in which the run began, `started` when, in nanoseconds. `kinds` of what paths hold, links
     followed; `contents` of files: the stamp, how many bytes the digest is of, and the digest; `folders` with a stamp
-    and the digest of their entries; `listings` of work trees by git, as digests. `said` are the texts in order, each with
-    where it went. Only what is `vouched` for is complete; a run that rests on something else as well (standard input, a
-    revision, a file that it may not read) is `spoiled`.
+    and the digest of their entries; `listings` of work trees by git, as digests. `said` are the texts in order, each
+    with where it went. Only what is `vouched` for is complete; a run that rests on something else as well (standard
+    input, a revision, a file that it may not read) is `spoiled`.
     """
 
     __slots__ = ("contents", "current", "folders", "kinds", "listings", "said", "spoiled", "started", "vouched")

@@ -9,7 +9,7 @@ which may be any file: what is ignored is the same for everyone.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 COMMAND = (
@@ -49,23 +49,16 @@ def listed_by_git(root: Path) -> bytes | None:
     """The files of a work tree with that top which are tracked or not ignored, a NUL behind each name; None where git
     does not list it: it is missing, refuses, fails, or takes too long.
     """
-    import subprocess
+    return listing_by_git(root)()
+
+
+def listing_by_git(root: Path) -> Callable[[], bytes | None]:
+    """Have git begin to list a work tree; what comes back waits for the list."""
+    from dtlint.starting import start
 
     if not (root / ".git").exists():
-        return None
-    command = [*COMMAND, "-C", str(root), *LISTING]
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            env=_environment(root),
-            timeout=PATIENCE_SECONDS,
-        )
-    except (OSError, ValueError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout if done.returncode == 0 else None
+        return lambda: None
+    return start((*COMMAND, "-C", str(root), *LISTING), _environment(root), PATIENCE_SECONDS)
 
 
 def _environment(root: Path) -> Mapping[str, str]:

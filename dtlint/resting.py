@@ -29,7 +29,7 @@ from dtlint.account import (
     listing_digest,
     stamp_of,
 )
-from dtlint.git import listed_by_git
+from dtlint.git import listing_by_git
 from dtlint.record import NamedTuple
 
 Sight = str | list[int | str]
@@ -71,15 +71,21 @@ def rest_of(account: Account) -> Rest | None:
 
 def still(rest: Rest) -> Rest | None:
     """The same with stamps that tell more, if the disk still says what it said; None if it does not."""
+    listings = {root: listing_by_git(Path(root)) for root in rest.listings}
+    sights = _all_seen_again(rest)
+    same = all(listing_digest(listings[root]()) == known for root, known in rest.listings.items())
+    return rest._replace(sights=sights) if same and sights is not None else None
+
+
+def _all_seen_again(rest: Rest) -> Mapping[str, Mapping[str, Sight]] | None:
+    """All sights if each is what it was."""
     now = time.time_ns()
     sights: dict[str, Mapping[str, Sight]] = {}
     for folder, named in rest.sights.items():
-        seen = dict(_seen_again(folder, named, now))
-        if len(seen) < len(named):
+        sights[folder] = dict(_seen_again(folder, named, now))
+        if len(sights[folder]) < len(named):
             return None
-        sights[folder] = seen
-    same = all(listing_digest(listed_by_git(Path(root))) == known for root, known in rest.listings.items())
-    return Rest(sights, rest.listings) if same else None
+    return sights
 
 
 def _seen_again(folder: str, named: Mapping[str, Sight], now: int) -> Iterator[tuple[str, Sight]]:

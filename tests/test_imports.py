@@ -17,6 +17,7 @@ ROOMS = (
     "record",
     "account",
     "source",
+    "starting",
     "git",
     "revisions",
     "ground",
