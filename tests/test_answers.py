@@ -306,7 +306,7 @@ class TestAnotherQuestion:
         words = (".", "--baseline", str(baseline), "--config", str(config))
         first = place.check(*words)
         assert place.is_kept(*words)
-        baseline.write_text('{"version": 1, "findings": {}}')
+        baseline.write_text('{"version": 1, "counts": {}}')
         assert place.check(*words) == place.fresh(*words) != first
         config.write_text('fail-on = "never"\n')
         assert place.check(*words).status == place.fresh(*words).status == 0
