@@ -238,6 +238,9 @@ class TestHostileRepositories:
         for packed in (clone / ".git" / "objects" / "pack").iterdir():
             packed.unlink()
         monkeypatch.chdir(clone)
+        subprocess.run(["git", "ls-files", "--cached", "--others"], cwd=clone, capture_output=True, check=False)
+        assert trace.exists(), "git itself runs what the repository configures"
+        trace.unlink()
         listed_by_git(clone.resolve())
         assert run(["check", "."]) in (0, 1)
         assert not trace.exists()
