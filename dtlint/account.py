@@ -183,9 +183,11 @@ def listing_digest(found: bytes | None) -> str:
 
 
 def digest(data: bytes) -> str:
-    """A short text that no other data has."""
-    from hashlib import blake2b
-
+    """A short text that no other data has. What hashlib hands on is loaded without OpenSSL, where that can be."""
+    try:
+        from _blake2 import blake2b
+    except ImportError:
+        from hashlib import blake2b
     return blake2b(data, digest_size=16).hexdigest()
 
 

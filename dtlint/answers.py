@@ -105,7 +105,8 @@ def _dtlint() -> list[object]:
         return [__version__, str(compiled), compiled.stat().st_mtime_ns, compiled.stat().st_size]
     except OSError:
         rules = package / "rules"
-        return [__version__, *_state(str(package)), *_state(str(rules if rules.is_dir() else package.parent / "rules"))]
+        state = [*_state(str(package)), *_state(str(rules if rules.is_dir() else package.parent / "rules"))]
+        return [__version__, digest(repr(state).encode(errors="surrogateescape"))]
 
 
 def _state(folder: str) -> Iterator[tuple[str, int, int]]:
