@@ -33,8 +33,9 @@ from dtlint.record import NamedTuple
 from dtlint.runs.follow import Follower
 from dtlint.runs.join import Joiner
 from dtlint.runs.kinds import relevant
+from dtlint.runs.listing import walk
 from dtlint.runs.model import Options
-from dtlint.runs.tree import Tree, walk
+from dtlint.runs.tree import Tree
 
 LEAST_FOR_GROWTH = 24
 """Candidates below which nothing is said of growth."""

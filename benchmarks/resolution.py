@@ -39,8 +39,9 @@ from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Place
 from dtlint.languages.python.program import Program, definition
 from dtlint.record import NamedTuple
+from dtlint.runs.listing import walk
 from dtlint.runs.programs import config_finder, module_finder
-from dtlint.runs.tree import Tree, walk
+from dtlint.runs.tree import Tree
 from dtlint.source import Unreadable
 from dtlint.value import Choice, Setting, Unknown, Value
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from io import TextIOWrapper
 from typing import NoReturn
 
@@ -32,15 +33,21 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    _leave(run(sys.argv[1:] if arguments is None else arguments))
+    words = sys.argv[1:] if arguments is None else arguments
+    _leave(_guarded(partial(_answer, words) if may_be_kept(words) else partial(_work, words)))
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command line and return its exit status."""
+    return _guarded(partial(_work, arguments))
+
+
+def _guarded(work: Callable[[], int]) -> int:
+    """The exit status of some work, however it ends."""
     from dtlint.request import INTERRUPTED, Ended, Refusal, say
 
     try:
-        return _check(arguments[1:]) if is_plain_check(arguments) else _command(arguments)
+        return work()
     except Refusal as refusal:
         say(f"dtlint: {refusal}")
         return FAILED
@@ -51,6 +58,21 @@ def run(arguments: Sequence[str]) -> int:
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the last line of defence: a crash must not end with 1, which means findings
         return _crashed(error)
+
+
+def _work(arguments: Sequence[str]) -> int:
+    return _check(arguments[1:]) if is_plain_check(arguments) else _command(arguments)
+
+
+def _answer(arguments: Sequence[str]) -> int:
+    from dtlint.answers import answered
+
+    return answered(arguments, partial(_work, arguments))
+
+
+def may_be_kept(arguments: Sequence[str]) -> bool:
+    """Whether the answer to a command line may be one that was given before."""
+    return COMPLETION not in os.environ and list(arguments[:1]) == ["check"] and "--no-cache" not in arguments
 
 
 def is_plain_check(arguments: Sequence[str]) -> bool:

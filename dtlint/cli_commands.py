@@ -97,6 +97,7 @@ def commands() -> None:
 @click.option("--unsafe-fixes", is_flag=True, help="With --fix or --diff: remedies that change the training too.")
 @click.option("--diff", is_flag=True, help="Print what --fix would change as a patch, and write nothing.")
 @click.option("--list-files", is_flag=True, help="List the training configs and launch scripts with their kinds.")
+@click.option("--no-cache", is_flag=True, help="Work the answer out anew and keep none for the next time.")
 @click.option("--show-undecided", is_flag=True, help="List each rule that could not be decided, and what it needs.")
 def check(
     reading: Reading,
@@ -112,6 +113,7 @@ def check(
     unsafe_fixes: bool,
     diff: bool,
     list_files: bool,
+    no_cache: bool,
     show_undecided: bool,
 ) -> int:
     """Print findings: what is wrong, where it is written, what it costs, what to write instead.

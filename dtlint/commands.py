@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from dtlint.account import is_there, spoil, vouch
 from dtlint.output import write, write_report
 from dtlint.record import NamedTuple
 from dtlint.report.terminal import printable, terminal_width
@@ -73,6 +74,7 @@ def check_files(reading: Reading, choice: Choice, destinations: Sequence[Destina
     _say_remarks(report)
     for destination in destinations:
         write_report(report, destination, choice.show_undecided)
+    vouch()
     return exit_status(report.findings, terms.config.fail_on, terms.config.fail_over)
 
 
@@ -203,6 +205,7 @@ def _fixed(reading: Reading, terms: _Terms, unsafe: bool) -> Fixed:
     """What can be mended in the files that the user names."""
     from dtlint.fix import fix
 
+    spoil()
     if reading.command or STANDARD_INPUT in reading.paths:
         raise Refusal("--fix and --diff need files: they cannot change standard input or a command")
     return fix(lambda texts: _checked(reading, terms, texts), unsafe)
@@ -246,7 +249,7 @@ def read_all(reading: Reading, config: Config, texts: Mapping[Path, str] | None 
         return read_command_line(reading.command, options)
     paths = [Path(path) for path in reading.paths] or [Path()]
     for path in paths:
-        if str(path) != STANDARD_INPUT and not path.exists():
+        if str(path) != STANDARD_INPUT and not is_there(path):
             raise Refusal(f"no such file or folder: {printable(str(path))}")
     return read_runs(paths, options, _standard_input() if STANDARD_INPUT in reading.paths else None)
 
@@ -254,6 +257,7 @@ def read_all(reading: Reading, config: Config, texts: Mapping[Path, str] | None 
 def _standard_input() -> str:
     from dtlint.source import MAX_BYTES
 
+    spoil()
     data = sys.stdin.buffer.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise Refusal(f"standard input is longer than {MAX_BYTES:,} bytes")

@@ -8,7 +8,6 @@ the data changes.
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -16,6 +15,7 @@ from importlib import import_module
 from pathlib import Path
 
 import dtlint
+from dtlint.user_cache import cache_folder
 
 BUILDERS: Mapping[str, str] = {
     "gpus": "dtlint.catalog.build:gpus",
@@ -87,14 +87,11 @@ def _cache_file(name: str, inputs: Sequence[Path]) -> Path | None:
     """Where the cache of this checkout is; None where the user has no such folder."""
     from zlib import crc32
 
-    folder = os.environ.get("XDG_CACHE_HOME", "")
-    if not os.path.isabs(folder):  # noqa: PTH117 - the specification says that a relative path is to be ignored
-        home = os.path.expanduser("~")  # noqa: PTH111 - Path.home() raises where there is none
-        if not os.path.isabs(home):  # noqa: PTH117
-            return None
-        folder = f"{home}/.cache"
+    folder = cache_folder()
+    if folder is None:
+        return None
     place = crc32("\n".join(map(str, inputs)).encode(errors="surrogateescape"))
-    return Path(folder, "dtlint", f"{name}-{sys.version_info[0]}.{sys.version_info[1]}-{place:08x}.json")
+    return Path(folder, f"{name}-{sys.version_info[0]}.{sys.version_info[1]}-{place:08x}.json")
 
 
 def _read(file: Path) -> str | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dtlint.account import LINK, is_there, standing
 from dtlint.record import NamedTuple
 from dtlint.value import Value
 
@@ -80,12 +81,12 @@ def find_config(start: Path, text: Callable[[Path], str | None]) -> Path | None:
 
 def top_of(folder: Path) -> Path:
     """The top of the git work tree that a resolved folder lies in; the folder itself where it lies in none."""
-    return next((each for each in (folder, *folder.parents) if (each / ".git").exists()), folder)
+    return next((each for each in (folder, *folder.parents) if is_there(each / ".git")), folder)
 
 
 def _is_own(file: Path, top: Path) -> bool:
     """Whether a file is no link that leads out of the work tree, as one of a stranger may: to what only we can read."""
-    if not file.is_symlink() or file.resolve().is_relative_to(top):
+    if standing(str(file)) != LINK or file.resolve().is_relative_to(top):
         return True
     if file.name == "pyproject.toml":
         return False

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
+from dtlint.account import is_file, spoil
 from dtlint.record import NamedTuple
 from dtlint.source import Source
 
@@ -32,6 +33,7 @@ def at_revision(revision: str, start: Path) -> Ground:
     """The files of the git work tree around `start`, as they were at a revision; GitError where there is none."""
     from dtlint.revisions import commit_of, text_at, top_of, unpack
 
+    spoil()
     top = top_of(start)
     commit = commit_of(top, revision)
 
@@ -54,4 +56,4 @@ def _text(file: Path) -> str | None:
     """The text of a file on disk; Unreadable for one that is there and has none."""
     from dtlint.source import read_source
 
-    return read_source(file, file.as_posix()).text if file.is_file() else None
+    return read_source(file, file.as_posix()).text if is_file(file) else None

@@ -8,15 +8,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dtlint.replacing import replace
-from dtlint.report.terminal import colour_wanted, printable, terminal_width, unstyled
-from dtlint.request import Destination, Ended, Refusal
+from dtlint.report.terminal import colour_wanted, terminal_width, unstyled
+from dtlint.request import Destination
+from dtlint.streams import put, put_end, put_file
 
 if TYPE_CHECKING:
     from dtlint.rulebook.check import Report
-
-BROKEN_PIPE = 141
-"""Exit status when the reader of the output went away, as of other commands: 128 + SIGPIPE."""
 
 MACHINE_FORMATS = ("json", "sarif", "github", "gitlab", "rdjson", "junit", "markdown")
 """Formats whose module in dtlint.report is named as they are, with a function `report_FORMAT`."""
@@ -32,12 +29,9 @@ def write_report(report: Report, destination: Destination, show_undecided: bool)
 def write(text: str, file: Path | None) -> None:
     """Put a report on standard output or into a file, without colours where none are wanted."""
     if file is None:
-        _print(text)
+        put(text if colour_wanted(sys.stdout) else unstyled(text))
         return
-    try:
-        replace(file, unstyled(text).encode("utf-8"))
-    except OSError as error:
-        raise Refusal(f"cannot write {printable(str(file))}: {error.strerror}") from None
+    put_file(file, unstyled(text))
 
 
 def _rendered(report: Report, form: str, show_undecided: bool) -> str:
@@ -57,18 +51,4 @@ def _add_step_summary(report: Report) -> None:
         return
     from dtlint.report.markdown import report_markdown
 
-    try:
-        with Path(file).open("a", encoding="utf-8") as summary:
-            summary.write(report_markdown(report))
-    except OSError as error:
-        raise Refusal(f"cannot write {printable(file)}: {error.strerror}") from None
-
-
-def _print(text: str) -> None:
-    try:
-        sys.stdout.write(text if colour_wanted(sys.stdout) else unstyled(text))
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Whoever read the output is gone; without this, Python would say so when it flushes at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise Ended(BROKEN_PIPE) from None
+    put_end(Path(file), report_markdown(report))

@@ -6,23 +6,24 @@ import os
 import stat
 from pathlib import Path
 
+NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+"""How a draft is opened: it must not be there yet."""
 
-def replace(file: Path, data: bytes) -> None:
-    """Put `data` in the place of what a file holds, its mode kept; OSError where that cannot be.
+
+def replace(file: Path, data: bytes, mode: int | None = None) -> None:
+    """Put `data` in the place of what a file holds, with its mode unless another is given; OSError where that
+    cannot be.
 
     A link stays one. What is no regular file (a pipe, a device) is written to, for there is nothing to replace.
     """
-    import tempfile
-
     target = file.resolve()
     if target.exists() and not target.is_file():
         target.write_bytes(data)
         return
-    mode = _mode(target)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
-    draft = Path(name)
+    mode = _mode(target) if mode is None else mode
+    draft = target.with_name(f".{target.name[:100]}.{os.urandom(8).hex()}")
     try:
-        with os.fdopen(handle, "wb") as opened:
+        with os.fdopen(os.open(draft, NEW, 0o600), "wb") as opened:
             opened.write(data)
         draft.chmod(mode)
         draft.replace(target)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dtlint.account import said
 from dtlint.record import NamedTuple
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class Ended(Exception):  # noqa: N818 - nobody is left to be told
 
 def say(sentence: str) -> None:
     """Print a sentence to standard error, where it does not mix with a report."""
+    said("error", f"{sentence}\n")
     sys.stderr.write(f"{sentence}\n")
     sys.stderr.flush()
 

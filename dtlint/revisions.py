@@ -10,13 +10,8 @@ from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 
+from dtlint.git import COMMAND, OFFLINE
 from dtlint.source import MAX_BYTES
-
-GIT = ("git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}")
-
-
-OFFLINE = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none", "GIT_TERMINAL_PROMPT": "0"}
-"""A partial clone would fetch the objects that it lacks; older releases of git know only the second."""
 
 
 class GitError(Exception):
@@ -93,7 +88,7 @@ def _is_inside(name: str) -> bool:
 
 
 def _git(folder: Path, *arguments: str, given: bytes = b"") -> bytes:
-    command = [*GIT, "-C", str(folder), *arguments]
+    command = [*COMMAND, "-C", str(folder), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, check=False, input=given, env={**os.environ, **OFFLINE})
     except OSError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from pathlib import Path
 
+from dtlint.account import content, is_file, is_there
 from dtlint.record import NamedTuple
 
 MAX_BYTES = 4_000_000
@@ -159,12 +160,11 @@ def read_source(file: Path, path: str) -> Source:
     become U+FFFD.
     """
     try:
-        if not file.is_file():
-            raise Unreadable(path, "no such file" if not file.exists() else "not a regular file")
-        size = file.stat().st_size
+        if not is_file(file):
+            raise Unreadable(path, "not a regular file" if is_there(file) else "no such file")
+        size, data = content(file, MAX_BYTES)
         if size > MAX_BYTES:
             raise Unreadable(path, f"{size:,} bytes; files over {MAX_BYTES:,} bytes are not read")
-        data = file.read_bytes()
     except OSError as error:
         raise Unreadable(path, error.strerror or type(error).__name__) from None
     if b"\0" in data:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dtlint.account import is_folder
 from dtlint.report.terminal import printable
 from dtlint.request import STANDARD_INPUT, Reading, Refusal, near, shown_path
 
@@ -78,7 +79,7 @@ def house_rules_of(folder: Path, known: Sequence[Rule] | None = None) -> tuple[R
     from dtlint.rulebook.house import house_rules
     from dtlint.rulebook.rule import RuleError
 
-    if not folder.is_dir():
+    if not is_folder(folder):
         raise Refusal(f"no such folder of rules: {printable(str(folder))}")
     try:
         return house_rules(folder, known)
@@ -113,7 +114,7 @@ def know_names(config: Config, rules: Sequence[Rule]) -> None:
 def first_folder(paths: Sequence[str]) -> Path:
     """The folder of the first path, which the config and the repository are looked for around."""
     first = Path(next((path for path in paths if path != STANDARD_INPUT), "."))
-    return first if first.is_dir() else first.parent
+    return first if is_folder(first) else first.parent
 
 
 def _config_text(reading: Reading, ground: Ground) -> tuple[Path, str] | None:

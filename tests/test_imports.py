@@ -15,13 +15,19 @@ PACKAGE = Path(__file__).parents[1] / "dtlint"
 
 ROOMS = (
     "record",
+    "account",
     "source",
+    "starting",
+    "git",
     "revisions",
     "ground",
     "value",
     "interval",
     "release",
     "replacing",
+    "user_cache",
+    "shelf",
+    "resting",
     "compiled",
     "catalog",
     "plan",
@@ -40,6 +46,7 @@ ROOMS = (
     "report",
     "api",
     "request",
+    "streams",
     "terms",
     "output",
     "commands",
@@ -48,6 +55,7 @@ ROOMS = (
     "lsp",
     "cli_options",
     "cli_commands",
+    "answers",
     "cli",
 )
 """The rooms of the package from the ground up: each knows only rooms that stand before it."""

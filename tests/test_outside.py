@@ -18,7 +18,7 @@ from dtlint.config_file import parse_config
 from dtlint.ground import work_tree
 from dtlint.rulebook.house import house_rules
 from dtlint.rulebook.rule import RuleError
-from dtlint.runs.tree import walk
+from dtlint.runs.listing import walk
 
 DEEPSPEED = '{"train_batch_size": 64, "train_micro_batch_size_per_gpu": 2, "zero_optimization": {"stage": 3}}'
 LEADS_OUT = (

@@ -67,7 +67,7 @@ def test_a_device_is_written_to() -> None:
     assert not Path(os.devnull).is_file()
 
 
-@pytest.mark.parametrize("module", ["fix", "output", "compiled"])
+@pytest.mark.parametrize("module", ["fix", "streams", "compiled", "shelf"])
 def test_whatever_writes_files_writes_them_whole(module: str) -> None:
     import dtlint
 

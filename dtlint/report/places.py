@@ -6,6 +6,7 @@ import re
 from functools import cache
 from pathlib import Path
 
+from dtlint.account import is_there
 from dtlint.source import Span
 
 _WORD = re.compile(r"\S+")
@@ -45,5 +46,5 @@ def byte_column(span: Span, offset: int) -> int:
 @cache
 def _from_top(file: Path) -> str:
     resolved = file.resolve()
-    top = next((folder for folder in resolved.parents if (folder / ".git").exists()), None)
+    top = next((folder for folder in resolved.parents if is_there(folder / ".git")), None)
     return "" if top is None else resolved.relative_to(top).as_posix()

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from dtlint.account import FOLDER, LINK, entries, is_file, is_folder
 from dtlint.record import NamedTuple
 from dtlint.rulebook.expressions import suggestion
 from dtlint.rulebook.load import built_in, rules_folder
@@ -54,7 +55,8 @@ def check_rule(source: Source, family: str) -> Rule:
 
 
 def _rule_files(folder: Path) -> list[Path]:
-    found = sorted(file for pattern in ("*.yaml", "*.yml", "*/*.yaml", "*/*.yml") for file in folder.glob(pattern))
+    inner = [folder / name for name, kind in entries(folder) or () if kind in (FOLDER, LINK)]
+    found = sorted(file for each in (folder, *filter(is_folder, inner)) for file in _yaml_files(each))
     root = root_of([folder])
     files = [file for file in found if file.name != "sources.yaml" and _is_own(file, root)]
     if not files:
@@ -64,9 +66,13 @@ def _rule_files(folder: Path) -> list[Path]:
     return files
 
 
+def _yaml_files(folder: Path) -> list[Path]:
+    return [folder / name for name, _ in entries(folder) or () if name.endswith((".yaml", ".yml"))]
+
+
 def _is_own(file: Path, root: Path) -> bool:
     """Whether it is a file, and no link that leads out of the work tree of its folder."""
-    return file.is_file() and file.resolve().is_relative_to(root)
+    return is_file(file) and file.resolve().is_relative_to(root)
 
 
 def _load(file: Path, folder: Path) -> tuple[Rule, _File]:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from dtlint.runs.kinds import MANIFESTS, kind_of, may_be_manifest
-from dtlint.runs.tree import MOST_SEARCHED, walk
+from dtlint.runs.kinds import MANIFESTS, bytes_of, may_be_manifest, searched
+from dtlint.runs.tree import Tree
 
 MOST_ROUNDS = 4
 """Longest chain of scripts that start each other which is looked for."""
@@ -18,11 +18,11 @@ LARGEST = 1_000_000
 _NAME = re.compile(rb"[\w.+-]+")
 
 
-def callers_of(root: Path, names: Iterable[str]) -> tuple[list[Path], bool]:
-    """The scripts and manifests below `root` that hold one of the file names, or that of a script that holds one; and
+def callers_of(tree: Tree, names: Iterable[str]) -> tuple[list[Path], bool]:
+    """The scripts and manifests of the tree that hold one of the file names, or that of a script that holds one; and
     whether there were too many files to search all.
     """
-    mentions, cut = _mentions(root)
+    mentions, cut = _mentions(tree)
     wanted = {name.encode() for name in names}
     found: dict[Path, None] = {}
     for _ in range(MOST_ROUNDS):
@@ -39,27 +39,16 @@ def _holds(file: Path, held: frozenset[bytes], wanted: set[bytes]) -> bool:
     return not held.isdisjoint(wanted) and held & wanted != {file.name.encode()}
 
 
-def _mentions(root: Path) -> tuple[dict[Path, frozenset[bytes]], bool]:
+def _mentions(tree: Tree) -> tuple[dict[Path, frozenset[bytes]], bool]:
     """What may be file names in the scripts and manifests among the first files of the tree."""
     found: dict[Path, frozenset[bytes]] = {}
-    for count, file in enumerate(walk(root, root)):
-        if count >= MOST_SEARCHED:
-            return found, True
-        kind = kind_of(file)
-        if kind in ("shell", "yaml"):
-            data = _bytes_of(file)
-            if kind == "shell" or _is_manifest(data):
-                found[file] = frozenset(_NAME.findall(data))
-    return found, False
+    files, cut = searched(tree)
+    for file, kind in files:
+        data = bytes_of(file, LARGEST)
+        if kind == "shell" or _is_manifest(data):
+            found[file] = frozenset(_NAME.findall(data))
+    return found, cut
 
 
 def _is_manifest(data: bytes) -> bool:
     return any(mark in data for mark in MANIFESTS) and may_be_manifest(data.decode(errors="replace"))
-
-
-def _bytes_of(file: Path) -> bytes:
-    """The bytes of a file, nothing of one that is too large or cannot be read."""
-    try:
-        return file.read_bytes() if file.stat().st_size < LARGEST else b""
-    except OSError:
-        return b""

@@ -7,6 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
 
+from dtlint.account import is_file, is_folder
 from dtlint.frameworks import NamedFile, Reading
 from dtlint.frameworks.hydra import config_file, config_name, script_path
 from dtlint.frameworks.hydra_composition import Composed, compose, search_path
@@ -44,13 +45,13 @@ class Folders(NamedTuple):
         """The config at a path without its ending; nothing outside of the root is read."""
         for folder in self.folders:
             file = Path(folder, f"{path.removesuffix('.yaml')}.yaml")
-            if self.tree.inside(file) and file.is_file():
+            if self.tree.inside(file) and is_file(file):
                 return self._read(file)
         return None
 
     def is_group(self, path: str) -> bool:
         """Whether one of the folders has a folder of this name."""
-        return any(self.tree.inside(Path(folder, path)) and Path(folder, path).is_dir() for folder in self.folders)
+        return any(self.tree.inside(Path(folder, path)) and is_folder(Path(folder, path)) for folder in self.folders)
 
     def _read(self, file: Path) -> Document | None:
         try:
@@ -117,7 +118,7 @@ def _folder(text: str, near: Path, tree: Tree) -> Path | None:
     for end in _ends(parts, absolute):
         for base in bases:
             folder = Path(base, *end)
-            if tree.inside(folder) and folder.is_dir():
+            if tree.inside(folder) and is_folder(folder):
                 return folder
     return None
 

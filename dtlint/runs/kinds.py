@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
+from dtlint.account import content, is_file
 from dtlint.frameworks.nemo_spelling import NEMO_MARKS
 from dtlint.runs.front_ends import MARKS
-from dtlint.runs.tree import SHELL_SUFFIXES
+from dtlint.runs.tree import MOST_SEARCHED, SHELL_SUFFIXES, Tree
+from dtlint.source import MAX_BYTES
 
 MANIFESTS = (
     b"PyTorchJob",
@@ -73,6 +77,9 @@ read.
 """
 
 
+HEAD = 256
+"""Bytes at the start of a file that tell its kind where its name does not."""
+
 TOML_START = re.compile(r"(?:\s|#[^\n]*\n)*\[[A-Za-z_][\w.]*\][ \t]*(?:#[^\n]*)?\r?\n")
 """How a TOML file of sections begins."""
 _IMPORT = r"(?m)^(?:import torch|from torch|import deepspeed|from [\w.]+ import )"
@@ -96,16 +103,31 @@ def kind_of(file: Path) -> str:
 
 def relevant(file: Path, kind: str) -> bool:
     """Whether a file found in a folder can matter: a bytes test for the words of its kind."""
+    return holds_words(bytes_of(file, MAX_BYTES), kind)
+
+
+def bytes_of(file: Path, most: int) -> bytes:
+    """The bytes of a file, nothing of one that has more than `most` or cannot be read."""
     try:
-        data = file.read_bytes() if file.is_file() and file.stat().st_size < 4_000_000 else b""
+        return content(file, most)[1] if is_file(file) else b""
     except OSError:
-        return False
-    return holds_words(data, kind)
+        return b""
 
 
 def holds_words(data: bytes, kind: str) -> bool:
     """Whether a text holds one of the words of its kind."""
     return any(marker in data for marker in MARKERS[kind])
+
+
+def searched(tree: Tree) -> tuple[Sequence[tuple[Path, str]], bool]:
+    """The scripts and YAML files of the tree with their kinds, as many as are searched for names; whether there are
+    more.
+    """
+    if tree.scripts is None:
+        known = ((file, kind_of(file)) for file in tree.listing.files)
+        wanted = ((file, kind) for file, kind in known if kind in ("shell", "yaml"))
+        tree.scripts = tuple(islice(wanted, MOST_SEARCHED + 1))
+    return tree.scripts[:MOST_SEARCHED], len(tree.scripts) > MOST_SEARCHED
 
 
 def may_be_manifest(text: str) -> bool:
@@ -115,10 +137,7 @@ def may_be_manifest(text: str) -> bool:
 
 def _by_content(file: Path) -> str:
     try:
-        if not file.is_file():
-            return ""
-        with file.open("rb") as stream:
-            head = stream.read(256)
+        head = content(file, MAX_BYTES, HEAD)[1] if is_file(file) else b""
     except OSError:
         return ""
     first = head.split(b"\n", 1)[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
 from dtlint.frameworks.jobs import Job, string
@@ -12,7 +13,7 @@ from dtlint.languages.traced import Lost, Script
 from dtlint.languages.yaml import read_documents
 from dtlint.languages.yaml_text import EmbeddedSource
 from dtlint.runs.model import Options
-from dtlint.runs.tree import MOST_SEARCHED, Tree, walk
+from dtlint.runs.tree import MOST_SEARCHED, Tree
 from dtlint.source import Problem, Source, Unreadable
 
 SHARED = ("ConfigMap", "TrainingRuntime", "ClusterTrainingRuntime")
@@ -79,11 +80,8 @@ def _shared(folder: Path, tree: Tree, deep: bool) -> tuple[Document, ...]:
 
 
 def _read_shared(folder: Path, tree: Tree, deep: bool) -> Iterator[Document]:
-    for count, file in enumerate(walk(folder, tree.root)):
-        if count >= MOST_SEARCHED:
-            return
-        if file.suffix.lower() not in YAML_SUFFIXES or not (deep or file.parent == folder):
-            continue
+    near = tree.files(folder) if deep else [file for file in tree.files(folder) if file.parent == folder]
+    for file in islice((each for each in near if each.suffix.lower() in YAML_SUFFIXES), MOST_SEARCHED):
         try:
             source = tree.source(file)
         except Unreadable:

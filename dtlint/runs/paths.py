@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from dtlint.account import is_file
 from dtlint.languages.traced import Word, path_from_folder
 from dtlint.record import NamedTuple
 from dtlint.runs.tree import Tree
@@ -32,7 +33,7 @@ def locate(tree: Tree, path: Word, folder: Path, moved: str = "") -> Located | N
     if start == 0 and (file := tree.find(text, folder)) is not None:
         return Located(file, False)
     parts = text[start:].split("/")
-    if start and len(parts) == 1 and (folder / parts[0]).is_file():
+    if start and len(parts) == 1 and is_file(folder / parts[0]):
         return _supposed(tree.find(parts[0], folder))
     return next((found for end in _ends(parts) if (found := _supposed(tree.find(end, folder))) is not None), None)
 

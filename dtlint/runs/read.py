@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from dtlint.account import is_file, is_folder, is_there
 from dtlint.runs.join import Joiner
-from dtlint.runs.kinds import kind_of, kind_of_text, relevant
+from dtlint.runs.kinds import bytes_of, kind_of, kind_of_text, relevant, searched
+from dtlint.runs.listing import MOST_FILES
 from dtlint.runs.model import FileProblem, Options, Run, RunSet
-from dtlint.runs.tree import MOST_SEARCHED, Tree, root_of, walk
+from dtlint.runs.tree import MOST_SEARCHED, Tree, root_of
 from dtlint.source import Source, Unreadable
+
+LARGEST = 1_000_000
+"""Largest file that is searched for names, in bytes."""
 
 MOST_NAMED = 3
 """Most scripts that a remark names."""
@@ -35,8 +40,9 @@ def read_runs(paths: Sequence[Path], options: Options, stdin: str | None = None)
         _search_launches(joiner, tree, {file for file, _ in files})
     if launching := joiner.launching():
         _search_callers(joiner, tree, {file for file, _ in files}, launching)
+    _remark_listing(joiner, tree)
     found = joiner.finish(tuple(problems), focus)
-    below = _below([path for path in named if path.is_dir()], found.sources)
+    below = _below([path for path in named if is_folder(path)], found.sources)
     return found._replace(focus=focus | below | _started(focus, found.runs))
 
 
@@ -71,19 +77,19 @@ def _expand(paths: Iterable[Path], tree: Tree) -> tuple[list[tuple[Path, str]], 
     files: dict[Path, str] = {}
     problems: list[FileProblem] = []
     for path in paths:
-        if path.is_dir():
-            found = ((file, kind_of(file)) for file in walk(path.resolve(), tree.root))
+        if is_folder(path):
+            found = ((file, kind_of(file)) for file in tree.files(path.resolve()))
             files.update({file: kind for file, kind in found if kind and relevant(file, kind) and file not in files})
         elif kind := _named_kind(path):
             files.setdefault(path.resolve(), kind)
-        elif not path.exists():
+        elif not is_there(path):
             problems.append(FileProblem(tree.shown(path.absolute()), None, "no such file"))
     return list(files.items()), problems
 
 
 def _named_kind(path: Path) -> str:
     """The kind of a file that the user names; text without a tell-tale name is read as a script."""
-    if not path.exists():
+    if not is_there(path):
         return ""
     known = kind_of(path)
     return known or ("" if path.suffix.lower() in NOT_SCRIPTS else "shell")
@@ -112,13 +118,12 @@ def _read_text(joiner: Joiner, source: Source, kind: str, folder: Path) -> None:
 def _search_launches(joiner: Joiner, tree: Tree, seen: set[Path]) -> None:
     """Scripts of the tree that name a focused file which no focused launch names."""
     names = [name.encode() for name in joiner.unnamed()]
-    for count, file in enumerate(walk(tree.root, tree.root)):
-        if count >= MOST_SEARCHED:
-            wanted = ", ".join(joiner.unnamed())
-            joiner.remark(f"only the first {MOST_SEARCHED:,} files were searched for launches that name {wanted}")
-            return
-        kind = kind_of(file)
-        if file in seen or kind not in ("shell", "yaml") or not _mentions(file, names):
+    files, cut = searched(tree)
+    if cut:
+        wanted = ", ".join(joiner.unnamed())
+        joiner.remark(f"only the first {MOST_SEARCHED:,} scripts were searched for launches that name {wanted}")
+    for file, kind in files:
+        if file in seen or not _mentions(file, names):
             continue
         if kind == "yaml" and not relevant(file, kind):
             continue
@@ -132,10 +137,10 @@ def _search_callers(joiner: Joiner, tree: Tree, seen: set[Path], launching: Sequ
     """Scripts and manifests of the tree that may start a focused script, and those that may start them."""
     from dtlint.runs.callers import callers_of
 
-    found, cut = callers_of(tree.root, launching)
+    found, cut = callers_of(tree, launching)
     if cut:
         wanted = ", ".join(launching[:MOST_NAMED])
-        joiner.remark(f"only the first {MOST_SEARCHED:,} files were searched for scripts that start {wanted}")
+        joiner.remark(f"only the first {MOST_SEARCHED:,} scripts were searched for any that start {wanted}")
     for file in found:
         if file in seen:
             continue
@@ -145,9 +150,16 @@ def _search_callers(joiner: Joiner, tree: Tree, seen: set[Path], launching: Sequ
             continue
 
 
+def _remark_listing(joiner: Joiner, tree: Tree) -> None:
+    """Say what of a tree that was listed was not looked at, or would not have been."""
+    if tree.listed is None:
+        return
+    if tree.listed.cut:
+        joiner.remark(f"only the first {MOST_FILES:,} files below {tree.shown(tree.root)} were looked at")
+    if not tree.listed.by_git and is_there(tree.root / ".git") and is_file(tree.root / ".gitignore"):
+        joiner.remark("git does not list the files here, so that those which .gitignore leaves out are looked at too")
+
+
 def _mentions(file: Path, names: Sequence[bytes]) -> bool:
-    try:
-        data = file.read_bytes() if file.stat().st_size < 1_000_000 else b""
-    except OSError:
-        return False
+    data = bytes_of(file, LARGEST)
     return any(name in data for name in names)

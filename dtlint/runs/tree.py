@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dtlint.account import entries, is_file, is_folder, is_there, kind_at
+from dtlint.runs.listing import Listing, files_below, walk
 from dtlint.source import Source, read_source
 
 if TYPE_CHECKING:
@@ -16,25 +18,7 @@ if TYPE_CHECKING:
     from dtlint.languages.python.memo import Shared
     from dtlint.languages.python.program import Program
 
-SKIPPED = frozenset(
-    (
-        ".git",
-        ".hg",
-        ".svn",
-        "node_modules",
-        "__pycache__",
-        ".venv",
-        "venv",
-        ".tox",
-        ".mypy_cache",
-        ".ruff_cache",
-        "site-packages",
-    )
-)
-"""Folders that hold no training config of this repository."""
-
 LONGEST_PATH = 4096
-MOST_FILES = 20_000
 MOST_SEARCHED = 5_000
 SHELL_SUFFIXES = frozenset((".sh", ".bash", ".slurm", ".sbatch", ".slrm", ".sub", ".job", ".pbs"))
 
@@ -46,7 +30,8 @@ class Tree:
     `asked` keeps what the files of a folder ask for (versions.py), `mentioned` what they speak of (mentioned.py),
     `programs` the modules that a script leads to (programs.py), `documents` the configs that others are composed of,
     `declaring` the programs beside a folder that name a config for hydra (compositions.py), `manifests` those below a
-    folder that others name (orchestrators.py).
+    folder that others name (orchestrators.py), `listed` its files once they were asked for, `scripts` those that may
+    name others (kinds.py).
     """
 
     __slots__ = (
@@ -60,11 +45,13 @@ class Tree:
         "current",
         "declaring",
         "documents",
+        "listed",
         "manifests",
         "mentioned",
         "programs",
         "python",
         "root",
+        "scripts",
     )
 
     def __init__(self, root: Path, current: Path, texts: Mapping[Path, str] | None = None) -> None:
@@ -76,6 +63,7 @@ class Tree:
         self._found: dict[tuple[str, Path], Path | None] = {}
         self._bases_of: dict[Path, tuple[str, ...]] = {}
         self._entries: dict[str, frozenset[str] | None] = {}
+        self.listed: Listing | None = None
         self.asked: dict[Path, tuple[Any, ...]] = {}
         self.mentioned: dict[Path, tuple[Any, ...]] = {}
         self.manifests: dict[tuple[Path, bool], tuple[Document, ...]] = {}
@@ -83,6 +71,7 @@ class Tree:
         self.documents: dict[Path, Document] = {}
         self.declaring: dict[Path, Sequence[tuple[Source, Declared]]] = {}
         self.python: Shared | None = None
+        self.scripts: tuple[tuple[Path, str], ...] | None = None
 
     def shown(self, file: Path) -> str:
         """The path that reports print: relative to the current folder where that is shorter than a climb out of it."""
@@ -103,6 +92,22 @@ class Tree:
         text = self._texts.get(file.resolve()) if self._texts else None
         return read_source(file, self.shown(file)) if text is None else Source(self.shown(file), text, file)
 
+    @property
+    def listing(self) -> Listing:
+        """The files below the root, listed once."""
+        if self.listed is None:
+            self.listed = files_below(self.root)
+        return self.listed
+
+    def files(self, folder: Path) -> Sequence[Path]:
+        """The files below a folder, which is resolved; of one that the tree passes over, those that a walk finds."""
+        if folder == self.root:
+            return self.listing.files
+        below = f"{folder}{os.sep}"
+        inside = folder.is_relative_to(self.root)
+        listed = [file for file in self.listing.files if str(file).startswith(below)] if inside else []
+        return listed or list(walk(folder, self.root))
+
     def find(self, text: str, folder: Path) -> Path | None:
         """The file that `text` names: tried from `folder`, the current folder, and every folder above `folder` up to
         the root.
@@ -117,7 +122,7 @@ class Tree:
         first = text.partition("/")[0]
         bases = (base for base in self._bases(folder) if self._may_hold(base, first))
         candidates = (Path(os.path.normpath(Path(base, text))) for base in bases)
-        return next((file for file in candidates if _is_file(file) and self.inside(file)), None)
+        return next((file for file in candidates if is_file(file) and self.inside(file)), None)
 
     def _may_hold(self, folder: str, name: str) -> bool:
         """Whether a folder has an entry of this name, by one listing: most imports name what no folder of the tree
@@ -132,6 +137,7 @@ class Tree:
 
     def inside(self, file: Path) -> bool:
         """Whether the file lies under the root, links resolved."""
+        kind_at(file)
         try:
             return file.resolve().is_relative_to(self.root)
         except (OSError, RuntimeError):
@@ -152,69 +158,13 @@ class Tree:
 
 
 def _listed(folder: str) -> frozenset[str] | None:
-    """The entries of a folder; None where the system does not list them."""
-    try:
-        with os.scandir(folder) as entries:
-            return frozenset(entry.name for entry in entries)
-    except OSError:
-        return None
-
-
-def _is_file(file: Path) -> bool:
-    """A regular file; what the system refuses to look at is none."""
-    try:
-        return file.is_file()
-    except (OSError, ValueError):
-        return False
+    """The names in a folder; None where the system does not list them."""
+    found = entries(folder)
+    return None if found is None else frozenset(name for name, _ in found)
 
 
 def root_of(paths: Sequence[Path]) -> Path:
     """The enclosing git work tree of the first path, else its folder."""
     first = paths[0].resolve() if paths else Path.cwd()
-    folder = first if first.is_dir() else first.parent
-    for candidate in (folder, *folder.parents):
-        if (candidate / ".git").exists():
-            return candidate
-    return folder
-
-
-def walk(folder: Path, root: Path) -> Iterator[Path]:
-    """Regular files below `folder` in order of their names, at most MOST_FILES; of links those to files inside the
-    root.
-    """
-    found = _walk(folder, root)
-    return (file for file, _ in zip(found, range(MOST_FILES), strict=False))
-
-
-def _walk(folder: Path, root: Path) -> Iterator[Path]:
-    waiting = [str(folder)]
-    while waiting:
-        base = waiting.pop()
-        entries = _sorted_entries(base)
-        yield from (Path(base, entry.name) for entry in entries if _is_readable(entry, root))
-        waiting += [entry.path for entry in reversed(entries) if _is_folder(entry) and entry.name not in SKIPPED]
-
-
-def _sorted_entries(folder: str) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return sorted(entries, key=lambda entry: entry.name)
-    except OSError:
-        return []
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir(follow_symlinks=False)
-    except OSError:
-        return False
-
-
-def _is_readable(entry: os.DirEntry[str], root: Path) -> bool:
-    """A regular file, or a link to one inside the root: no pipe, which waits for a writer, and no device."""
-    try:
-        if not entry.is_symlink():
-            return entry.is_file(follow_symlinks=False)
-        return entry.is_file() and Path(entry.path).resolve().is_relative_to(root)
-    except (OSError, RuntimeError):
-        return False
+    folder = first if is_folder(first) else first.parent
+    return next((each for each in (folder, *folder.parents) if is_there(each / ".git")), folder)

@@ -6,11 +6,11 @@ folder must agree. What the launch itself says, by `pip install` or the image th
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 from pathlib import Path
 
+from dtlint.account import entries, is_file
 from dtlint.frameworks import Claim, Reading
 from dtlint.languages.traced import Command, Word
 from dtlint.record import NamedTuple
@@ -149,15 +149,12 @@ def _files(folder: Path) -> Iterator[Path]:
             yield from (
                 folder / name / each for each in _listed(folder / name) if below or "dockerfile" in each.lower()
             )
-    if (folder / _PACKAGE_INFO).is_file():
+    if is_file(folder / _PACKAGE_INFO):
         yield folder / _PACKAGE_INFO
 
 
 def _listed(folder: Path) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))  # noqa: PTH208 - names are all that is needed
-    except OSError:
-        return []
+    return [name for name, _ in entries(folder) or ()]
 
 
 def _agreed(setting: str, asked: Iterable[Asked]) -> tuple[Source, Reading]:
