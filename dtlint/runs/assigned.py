@@ -8,12 +8,14 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dtlint.account import FOLDER, entries
 from dtlint.frameworks import Reading
 from dtlint.frameworks.hydra import NOTHING, Declared, keys_given
 from dtlint.languages.json_tree import Document
 from dtlint.languages.traced import Word
 from dtlint.runs.configs import YAML_SUFFIXES, Config, document_of, read_config, read_document
-from dtlint.runs.tree import SKIPPED, Tree
+from dtlint.runs.listing import SKIPPED
+from dtlint.runs.tree import Tree
 from dtlint.source import Source, Unreadable
 
 if TYPE_CHECKING:
@@ -69,13 +71,18 @@ def _programs_of(config: Path, tree: Tree) -> Iterator[Source]:
 def _declaring(folder: Path, tree: Tree) -> Sequence[tuple[Source, Declared]]:
     known = tree.declaring.get(folder.parent)
     if known is None:
-        beside = (each for each in sorted(folder.parent.iterdir()) if each.is_dir() and each.name not in SKIPPED)
-        folders = (folder.parent, *islice(beside, MOST_BESIDE)) if tree.inside(folder.parent) else (folder,)
-        files = (file for each in folders for file in sorted(each.glob("*.py")) if tree.inside(file))
+        beside = (folder.parent / name for name, kind in entries(folder.parent) or () if kind == FOLDER)
+        kept = (each for each in beside if each.name not in SKIPPED)
+        folders = (folder.parent, *islice(kept, MOST_BESIDE)) if tree.inside(folder.parent) else (folder,)
+        files = (file for each in folders for file in _scripts(each) if tree.inside(file))
         sources = [each for file in islice(files, MOST_PROGRAMS) if (each := _source(file, tree)) is not None]
         found = ((each, declared_by(each)) for each in sources if "config_name" in each.text)
         known = tree.declaring[folder.parent] = tuple(pair for pair in found if pair[1].name)
     return known
+
+
+def _scripts(folder: Path) -> list[Path]:
+    return [folder / name for name, _ in entries(folder) or () if name.endswith(".py")]
 
 
 def _source(file: Path, tree: Tree) -> Source | None:

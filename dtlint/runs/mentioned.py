@@ -7,14 +7,16 @@ oldest to the newest.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterator, Sequence
 from functools import reduce
+from itertools import islice
 from pathlib import Path
 
+from dtlint.account import FOLDER, content, entries
 from dtlint.frameworks import Claim, Reading
 from dtlint.release import Releases, around, releases, shown
-from dtlint.runs.tree import SKIPPED, Tree
+from dtlint.runs.listing import SKIPPED
+from dtlint.runs.tree import Tree
 from dtlint.runs.versions import LAYER, folders_above, may_ask
 from dtlint.source import Source, Unreadable
 from dtlint.value import Value
@@ -78,7 +80,7 @@ def _sources(tree: Tree, folder: Path) -> Iterator[Source]:
     for name in named[:_MOST_FILES]:
         file = folder / name
         try:
-            source = tree.source(file) if file.stat().st_size < _LARGEST and tree.inside(file) else None
+            source = tree.source(file) if tree.inside(file) and content(file, 0, 0)[0] < _LARGEST else None
         except (OSError, Unreadable):
             continue
         if source is not None and may_ask(source.text.lower()):
@@ -86,17 +88,10 @@ def _sources(tree: Tree, folder: Path) -> Iterator[Source]:
 
 
 def _names(folder: Path) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))  # noqa: PTH208 - names are all that is needed
-    except OSError:
-        return []
+    return [name for name, _ in entries(folder) or ()]
 
 
 def _folders(folder: Path) -> list[str]:
     """The folders right below a folder."""
-    try:
-        with os.scandir(folder) as entries:
-            found = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
-    except OSError:
-        return []
-    return [name for name in found if name not in SKIPPED][:_MOST_FOLDERS]
+    below = (name for name, kind in entries(folder) or () if kind == FOLDER and name not in SKIPPED)
+    return list(islice(below, _MOST_FOLDERS))
