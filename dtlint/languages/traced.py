@@ -193,8 +193,8 @@ UNKNOWN_CHARACTER = "\ue000"
 
 
 def characters_of(piece: Piece) -> str:
-    """The characters of a piece, UNKNOWN_CHARACTER for an unknown one: where a file itself writes that code point, U+FFFD
-    stands for it, so that it stands for nothing else.
+    """The characters of a piece, UNKNOWN_CHARACTER for an unknown one: where a file itself writes that code point,
+    U+FFFD stands for it, so that it stands for nothing else.
     """
     if piece.text is None:
         return UNKNOWN_CHARACTER
