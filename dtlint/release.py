@@ -8,7 +8,7 @@ from dtlint.record import NamedTuple
 
 Numbers = tuple[int, ...]
 
-_CLAUSE = r"\s*(===?|~=|>=|<=|>|<|!=|=|\^|~)?\s*v?(\d+(?:\.\d+)*)(\.\*)?([^\s,]*)\s*"
+_CLAUSE = r"(===?|~=|>=|<=|>|<|!=|=|\^|~)?\s*v?(\d+(?:\.\d+)*)(?!\.?\d)(\.\*)?([^\s,]*)"
 _MOST_CLAUSES = 8
 
 
@@ -35,7 +35,7 @@ def releases(text: str) -> Releases | None:
     """
     found = Releases()
     for clause in text.split(",")[:_MOST_CLAUSES]:
-        match = re.fullmatch(_CLAUSE, clause)
+        match = re.fullmatch(_CLAUSE, clause.strip())
         if match is None:
             return None
         narrowed = both(found, _clause(match[1] or "==", match[2], bool(match[3])))

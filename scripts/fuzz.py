@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import sys
-import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,11 +16,14 @@ from random import Random
 from types import FrameType
 from typing import NamedTuple
 
-from fuzz_readers import LONGER, READERS, SEEDS, WEIGHTS, Reader
+from fuzz_readers import LONGER, READERS, SEEDS, TURNS, Reader
 from mutations import mutated
 
 CPU_SECONDS = 2.0
 """Processor time that one input may take."""
+
+TURN = 100
+"""Inputs of a reader's turn, where fuzz_readers.py names no other number."""
 
 LONGEST_SEED = 3_000
 """Characters of an unmutated text: a window of a longer one, so that many can be tried."""
@@ -50,10 +52,10 @@ class Outcome(NamedTuple):
 
 
 def main(words: Sequence[str]) -> int:
-    """Run until the time is over; 1 if anything went wrong."""
+    """Run the rounds; 1 if anything went wrong."""
     options = _options(words)
     readers = {name: READERS[name] for name in (options.readers.split(",") if options.readers else READERS)}
-    outcome = fuzz(readers, seeds_of([Path("fixtures"), *map(Path, options.folders)]), options.seed, options.seconds)
+    outcome = fuzz(readers, seeds_of([Path("fixtures"), *map(Path, options.folders)]), options.seed, options.rounds)
     _keep(outcome, Path(options.keep) if options.keep else None)
     print(json.dumps({"seed": options.seed, "inputs": outcome.inputs.total(), **outcome.inputs}))
     for kind, count in outcome.met.most_common():
@@ -61,19 +63,15 @@ def main(words: Sequence[str]) -> int:
     return int(bool(outcome.met))
 
 
-def fuzz(readers: Mapping[str, tuple[str, Reader]], seeds: Seeds, seed: int, seconds: float) -> Outcome:
-    """Give each reader mutated texts, each the same share of the time, until `seconds` of it are over."""
+def fuzz(readers: Mapping[str, tuple[str, Reader]], seeds: Seeds, seed: int, rounds: int) -> Outcome:
+    """Give each reader its turn of mutated texts, `rounds` times: the same texts for the same seed on every machine."""
     signal.signal(signal.SIGPROF, _hang)
     random = Random(seed)
     outcome = Outcome(Counter(), Counter(), {})
-    spent = dict.fromkeys(readers, 0.0)
-    while sum(spent.values()) < seconds:
-        name = min(spent, key=lambda each: spent[each] / WEIGHTS.get(each, 1))
+    for name in (name for _ in range(rounds) for name in readers):
         language, reader = readers[name]
-        began = time.process_time()
-        while time.process_time() - began < 0.2:
+        for _ in range(TURNS.get(name, TURN)):
             _try(name, reader, _input(random, seeds, language), outcome)
-        spent[name] += time.process_time() - began
     return outcome
 
 
@@ -156,7 +154,9 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folders", nargs="*", help="more folders with files to mutate")
     parser.add_argument("--seed", type=int, default=1, help="of the random numbers (default 1)")
-    parser.add_argument("--seconds", type=float, default=20, help="processor time in all (default 20)")
+    parser.add_argument(
+        "--rounds", type=int, default=10, help="turns of each reader, some two seconds a round (default 10)"
+    )
     parser.add_argument("--readers", default="", help=f"some of {','.join(READERS)}")
     parser.add_argument("--keep", default="", help="folder for the shortest input of each kind")
     return parser.parse_args(words)

@@ -221,11 +221,8 @@ READERS: Mapping[str, tuple[str, Reader]] = {
 }
 """By name: the language of the texts that are mutated, and what takes them; it raises only what is a defect."""
 
-WEIGHTS: Mapping[str, float] = {
-    **{f"{what}-{suffix}": 0.3 for suffix in _NAMED for what in ("run", "fix")},
-    **dict.fromkeys(("hostfile", "requirements", "baseline", "dtlint.toml"), 0.3),
-}
-"""Shares of the time, where they are not 1."""
+TURNS: Mapping[str, int] = {f"{what}-{suffix}": 1 for suffix in _NAMED for what in ("run", "fix")}
+"""Inputs of a turn where one of them takes as long as a hundred of others."""
 
 LONGER: Mapping[str, float] = {f"fix-{suffix}": 20.0 for suffix in _NAMED}
 """Processor time that one input may take, in seconds, where that is a check for each remedy."""

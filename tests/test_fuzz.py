@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 from fuzz import fuzz, seeds_of
-from fuzz_readers import READERS
+from fuzz_readers import READERS, TURNS
 
 FOUND = {
     "a JSON text given up at a comma": ("json", "[" + "1 " * 200),
@@ -23,6 +23,8 @@ FOUND = {
     "an argument's number without end": ("shell", "torchrun ${" + "9" * 5000 + "} $\u00b2 ${\u00b2}"),
     "substitutions never closed, line after line": ("shell", ('torchrun --a"' + '$("' * 5 + " 1 \\\n") * 20),
     "a superscript for an index": ("shell", "declare -A a=([\u00b2]=1); a+=(x); torchrun ${a[@]} ${a[-\u00b2]}"),
+    "the sign of unknown text, written": ("shell", "torchrun $((\ue000)) ${a[\ue000]} $((\ue000+$x))\na=1\ue000; echo $((a+$y))"),
+    "an escape without digits in a notebook": ("notebook", r'{"cells": [{"cell_type": "code", "source": "a \u b \uZZ"}]}'),
     "a config that ends where a fix inserts": ("fix-json", '{"train_micro_batch_size_per_gpu": 1,\n "zero_optimization": {'),
 }  # fmt: skip
 
@@ -33,7 +35,7 @@ def test_what_was_found_is_mended(reader: str, text: str) -> None:
 
 
 def test_a_short_run_finds_nothing() -> None:
-    light = {name: reader for name, reader in READERS.items() if not name.startswith(("run-", "fix-"))}
-    outcome = fuzz(light, seeds_of([Path(__file__).parents[1] / "fixtures"]), 1, 3)
+    light = {name: reader for name, reader in READERS.items() if name not in TURNS}
+    outcome = fuzz(light, seeds_of([Path(__file__).parents[1] / "fixtures"]), 1, 1)
     assert outcome.met == {}
-    assert outcome.inputs  # how many readers had their turn hangs on the machine
+    assert outcome.inputs.keys() == light.keys()

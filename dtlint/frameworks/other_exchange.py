@@ -37,7 +37,7 @@ _WRAPPERS: Mapping[str, tuple[str, ...]] = {
 }
 _FOREIGN = frozenset({"horovod", "megatron", "colossalai", "fairscale", "nemo", "bagua", "byteps", "hivemind"})
 """Packages that exchange gradients of their own accord, or partial sums that must be sums."""
-_SPLIT_LAYERS = re.compile(r"(Column|Row|Vocab|Tensor|Expert|Sequence|Context)\w*Parallel|ParallelEmbedding")
+_SPLIT_LAYERS = re.compile(r"(Column|Row|Vocab|Tensor|Expert|Sequence|Context)\w{0,60}Parallel|ParallelEmbedding")
 """Names of layers whose weights or inputs are split over ranks."""
 _WRAPPING_NAMES = re.compile(r"ddp|fsdp|distribut|parallel|shard|prepare", re.IGNORECASE)
 _DATA_GROUP = re.compile(r"world|data_parallel|(^|[._])d?dp(_|$)|replica", re.IGNORECASE)

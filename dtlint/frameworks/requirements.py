@@ -17,7 +17,7 @@ LAYER = "requirements"
 _MOST_PINS = 1000
 _NUMBER = r"""[ \t]*v?\d[^\s;#"',\]\\]*"""
 _SPECIFIER = rf"(?P<version>(?:===?|~=|>=|<=|>|<|!=){_NUMBER}(?:[ \t]*,[ \t]*(?:~=|>=|<=|>|<|!=){_NUMBER})*)"
-_EXTRAS = r"(?:\[[^\]\n]*\])?[ \t]*"
+_EXTRAS = r"(?:\[[^\[\]\n]*\])?[ \t]*"
 
 
 class Pin(NamedTuple):

@@ -26,7 +26,7 @@ KEYS = frozenset(
 """The keys of a task (SkyPilot, sky/utils/schemas.py)."""
 
 _TELLING = frozenset(("resources", "num_nodes", "setup", "envs", "file_mounts", "workdir"))
-_COUNTED = re.compile(r"(?P<kind>[^:]+?)\s*(?::\s*(?P<count>[\d.]+))?\+?")
+_COUNTED = re.compile(r"(?P<kind>[^:+\s]+(?:[ +][^:+\s]+)*)\s*(?::\s*(?P<count>[\d.]+))?\+?")
 
 
 def recognise(document: Document) -> bool:

@@ -125,10 +125,10 @@ def _string_pieces(source: Source, span: Span) -> Iterator[_Piece]:
 
 
 def _decoded(raw: str) -> str:
-    """What an escape stands for; half of a pair of surrogates is one unknown character."""
+    """What an escape stands for; half of a pair of surrogates is one unknown character, a `\\u` without digits a u."""
     if not raw.startswith("\\"):
         return raw
-    if raw[1] == "u":
+    if len(raw) > 2:
         character = chr(int(raw[2:], 16))
         return "\ufffd" if "\ud800" <= character <= "\udfff" else character
     return {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}.get(raw[1], raw[1])

@@ -10,6 +10,16 @@ _PLACEHOLDER = re.compile(
 )
 
 
+_HOLE = r"\{\{(?:(?!\{\{).)*?\}\}"
+"""`{{ gpus }}`; what opens twice opens at the second place."""
+
+HOLE = _HOLE + r"|\$\{(?:(?!\$\{)[^}\n])*\}"
+"""A stretch of a text that is left for another program: `{{ gpus }}`, `${gpus}`."""
+
+TEMPLATE_HOLE = _HOLE + r"|\{%(?:(?!\{%).)*?%\}"
+"""A stretch that a template engine fills: `{{ gpus }}`, `{% if gpus %}`."""
+
+
 def is_placeholder(text: str) -> bool:
     """Whether a whole string is a placeholder: `<GPUS>`, `{{ gpus }}`, `$GPUS`, `@GPUS@`, `%GPUS%`, `__GPUS__`."""
     return _PLACEHOLDER.fullmatch(text) is not None

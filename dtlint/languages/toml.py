@@ -9,7 +9,7 @@ import re
 import sys
 
 from dtlint.languages.json_tree import Document, Entry, Kind, Node
-from dtlint.languages.placeholders import is_placeholder
+from dtlint.languages.placeholders import HOLE, is_placeholder
 from dtlint.languages.traced import UNKNOWN_CHARACTER
 from dtlint.source import Problem, Source, Span
 from dtlint.value import Plain
@@ -30,7 +30,6 @@ LARGEST = 10**40
 _UNKNOWN_AS_VALID = "0"
 """What stands for an unknown character while the text is checked: a number by itself, and part of any word."""
 _TEMPLATE = re.compile(r"\{\{|\{%")
-_HOLE = re.compile(r"\{\{.*?\}\}|\$\{.*?\}")
 _PLACE = re.compile(r"\(at line (\d+), column (\d+)\)$")
 _BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _SPACE = re.compile(r"[ \t]*")
@@ -222,7 +221,7 @@ def _scalar(text: str) -> tuple[Kind, Plain]:
     if isinstance(value, int | float):
         return "number", value
     shown = value if isinstance(value, str) else text
-    return ("bare", shown) if is_placeholder(shown) or _HOLE.search(shown) else ("string", shown)
+    return ("bare", shown) if is_placeholder(shown) or re.search(HOLE, shown) else ("string", shown)
 
 
 def _parsed(text: str) -> object:

@@ -194,6 +194,15 @@ UNKNOWN_CHARACTER = "\ue000"
 """Stands for an unknown stretch in the text of a file that a script writes (a private-use code point)."""
 
 
+def characters_of(piece: Piece) -> str:
+    """The characters of a piece, UNKNOWN_CHARACTER for an unknown one: where a file itself writes that code point,
+    U+FFFD stands for it, so that it stands for nothing else.
+    """
+    if piece.text is None:
+        return UNKNOWN_CHARACTER
+    return piece.text.replace(UNKNOWN_CHARACTER, "\ufffd") if UNKNOWN_CHARACTER in piece.text else piece.text
+
+
 class WrittenSource(Source):
     """Text that a script writes or hands on: a config from a heredoc, a command line for `bash -c`.
 
@@ -204,7 +213,7 @@ class WrittenSource(Source):
     __slots__ = ("pieces", "starts")
 
     def __init__(self, path: str, pieces: tuple[Piece, ...]) -> None:
-        texts = [UNKNOWN_CHARACTER if piece.text is None else piece.text for piece in pieces]
+        texts = [characters_of(piece) for piece in pieces]
         self.pieces = pieces
         self.starts = [0]
         for text in texts:

@@ -6,7 +6,7 @@ import re
 from typing import Literal
 
 from dtlint.languages.json_tree import Kind
-from dtlint.languages.placeholders import is_placeholder
+from dtlint.languages.placeholders import HOLE, is_placeholder
 from dtlint.languages.traced import UNKNOWN_CHARACTER
 from dtlint.value import Plain
 
@@ -26,10 +26,9 @@ _FRACTION = (
     r"[-+]?(?:[0-9][0-9_]*\.[0-9_]*(?:[eE][-+][0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+][0-9]+)?"
     r"|[0-9][0-9_]*(?::[0-5]?[0-9])+\.[0-9_]*)"
 )
-_EXPONENT = r"[-+]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)[eE][-+]?[0-9]+"
+_EXPONENT = r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)[eE][-+]?[0-9]+"
 _LIMITS = re.compile(r"(?P<sign>[-+]?)\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _BASES = {"two": 2, "eight": 8, "ten": 10, "sixteen": 16}
-_HOLE = r"\{\{.*?\}\}|\$\{.*?\}"
 _DIGITS = 4000
 """Longest whole number that is read; Python refuses to convert much longer ones."""
 LARGEST = 10**40
@@ -54,7 +53,7 @@ def quoted_scalar(text: str) -> Scalar:
     """A text; one that leaves room for another program to fill is `bare`."""
     if UNKNOWN_CHARACTER in text:
         return "unknown", None
-    filled = is_placeholder(text) or re.search(_HOLE, text)
+    filled = is_placeholder(text) or re.search(HOLE, text)
     return ("bare", text) if filled else ("string", text)
 
 

@@ -8,12 +8,10 @@ import re
 from collections.abc import Iterator
 
 from dtlint.languages.json_tree import Node
+from dtlint.languages.placeholders import TEMPLATE_HOLE
 from dtlint.languages.traced import Piece, WrittenSource
 from dtlint.record import NamedTuple
 from dtlint.source import Source, Span
-
-HOLE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}")
-"""What a template engine (Helm, Jinja) puts other text in place of."""
 
 _ESCAPE = re.compile(
     r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(\r?\n[ \t]*)|(.))|[^\\\n]+|\n", re.DOTALL
@@ -64,7 +62,7 @@ def _with_holes(source: Source, stretch: _Stretch) -> Iterator[Piece]:
     """The stretch as pieces, each hole an unknown one."""
     literal = stretch.end - stretch.start == len(stretch.text)
     at = 0
-    for hole in HOLE.finditer(stretch.text):
+    for hole in re.finditer(TEMPLATE_HOLE, stretch.text):
         if hole.start() > at:
             yield _piece(source, stretch, at, hole.start())
         place = (

@@ -36,7 +36,7 @@ COLLECTIONS = ("input.ignores", "input.unused_ignores")
 """What rules about ignores look at, all of them and those that hide nothing: `rule`, `reason`, `problem` (why it is
 idle)."""
 
-_COMMENT = r"(?m)(?:^|(?<=\s))(?:#|//)[ \t]*dtlint:[ \t]*ignore(-file)?\[([^\]\n]*)\][ \t]*:?[ \t]*([^\n]*)"
+_COMMENT = r"(?m)(?:^|(?<=\s))(?:#|//)[ \t]*dtlint:[ \t]*ignore(-file)?\[([^\[\]\n]*)\][ \t]*:?[ \t]*([^\n]*)"
 _KEY = r'"//dtlint"\s*:\s*'
 _IN_TEXT = r"(?s)ignore(?:-file)?\[([^\]]*)\]\s*:?\s*(.*)"
 

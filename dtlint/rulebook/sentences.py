@@ -35,10 +35,9 @@ class Clause(NamedTuple):
 Sentence = tuple[str | Hole | Clause, ...]
 """The parts of a sentence: text as it stands, holes, and clauses that may be left out."""
 
-LACKING = re.compile(r"\(not (?:known|told: [^)]*)\)")
+LACKING = re.compile(r"\(not (?:known|told: [^)]{0,400})\)")
 """What a sentence says for a number that is not known and that stands in no clause."""
 
-_CLAUSE = re.compile(r"(?s)\[\[((?:(?!\]\]).)*?\{(?:(?!\]\]).)*)\]\]")
 _HOLE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
 _FORMAT = re.compile(r":\s*([a-z]+)\s*$")
 
@@ -51,11 +50,20 @@ def compile_sentence(text: str, names: Names) -> Sentence:
     """
     parts: list[str | Hole | Clause] = []
     end = 0
-    for match in _CLAUSE.finditer(text):
-        parts.extend(_pieces(text, end, match.start(), names))
-        parts.append(Clause(tuple(_pieces(text, match.start(1), match.end(1), names))))
-        end = match.end()
+    for start, stop in _clauses(text):
+        parts.extend(_pieces(text, end, start, names))
+        parts.append(Clause(tuple(_pieces(text, start + len("[["), stop, names))))
+        end = stop + len("]]")
     return (*parts, *_pieces(text, end, len(text), names))
+
+
+def _clauses(text: str) -> Iterator[tuple[int, int]]:
+    """Where `[[` and `]]` stand around something with a hole."""
+    start = text.find("[[")
+    while start >= 0 and (stop := text.find("]]", start)) >= 0:
+        if "{" in text[start:stop]:
+            yield start, stop
+        start = text.find("[[", stop + len("]]"))
 
 
 def _pieces(text: str, start: int, stop: int, names: Names) -> Iterator[str | Hole]:

@@ -18,7 +18,8 @@ from dtlint.value import Choice
 Writer = Callable[[Reading, str], "Edit | None"]
 """Gives the edit that adds a setting, spelled as the front end has it, to a reading's text; None where none can."""
 
-_ARGUMENTS = re.compile(r"--?[\w-]+(?:[ =][\w.+,:/-]+)?(?: --?[\w-]+(?:[ =][\w.+,:/-]+)?)*")
+_FLAG = r"--?[A-Za-z][\w-]*(?:=[\w.+,:/-]+|(?: (?!--?[A-Za-z])[\w.+,:/-]+)?)"
+_ARGUMENTS = re.compile(rf"{_FLAG}(?: {_FLAG})*")
 _ENTRY = re.compile(r"(\w+): [\w.+-]+")
 _SECTION_ENTRY = re.compile(r"(?P<section>\w+(?:\.\w+)*)\.(?P<entry>\w+(?:: | = )(?:[\w.+-]+|\"[\w.+-]+\"))")
 _KEYED = re.compile(r"[+]{0,2}\"?(?P<path>\w+(?:[.-]\w+)*)\"?(?:: |=)(?P<text>[\w.+-]+|\"[\w.+-]+\"|'[\w.+-]+')")

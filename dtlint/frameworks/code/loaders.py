@@ -32,7 +32,7 @@ _MAPS = re.compile(r"torchvision\.datasets\.(?!FakeData)\w+")
 """Datasets of libraries that are read by index."""
 _DRAWN = re.compile(
     r"\brandn?\(|randint|random_\(|np\.random\.(rand|normal|uniform|choice)|random\.(random|gauss|uniform|randrange)\("
-    r"|random\.choices?\(|Synthetic|Random\w*Dataset"
+    r"|random\.choices?\(|Synthetic|Random\w{0,60}Dataset"
 )
 """Words of code that makes samples up, other ones on each rank."""
 

@@ -21,8 +21,8 @@ from dtlint.languages.python.reach import stands
 _MAX_DEPTH = 8
 _REASONS = re.compile(
     r"gather|all_reduce|reduction\s*=|size_average|comm_hook|divide_factor|predivide|tensor_parallel|context_parallel"
-    r"|sequence_parallel|init_device_mesh|(\blr|learning_rate)\b[^\n]*world|world_size\s*\*\s*\w*batch"
-    r"|batch\w*\s*\*\s*\w*\.?(get_)?world|nbs\b|autograd\.Function"
+    r"|sequence_parallel|init_device_mesh|(\blr|learning_rate)\b[^\n]{0,200}world|world_size\s*\*\s*\w{0,60}batch"
+    r"|batch\w{0,60}\s*\*\s*\w{0,60}\.?(get_)?world|nbs\b|autograd\.Function"
 )
 """Words of programs that may have a reason: features gathered from all ranks without gradients, sums, global counts,
 another learning rate, partial gradients.

@@ -46,7 +46,7 @@ _ALONE = re.compile(
     re.IGNORECASE,
 )
 """Words of conditions that ask whether there are several ranks at all."""
-_PACKAGE = re.compile(r"[\w.]*distributed\.(?=\w)", re.IGNORECASE)
+_PACKAGE = re.compile(r"(?<![\w.])[\w.]*distributed\.(?=\w)", re.IGNORECASE)
 """The package in front of a function, whose name says nothing."""
 
 

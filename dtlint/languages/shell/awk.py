@@ -14,9 +14,11 @@ from dtlint.languages.shell.text import Text, cut, derived, flat, known, lines, 
 from dtlint.languages.traced import Piece
 
 PROGRAM = re.compile(
-    r"\s*(?:NR\s*==\s*(?P<row>\d+)|/(?P<pattern>(?:[^/\\]|\\.)*)/)?\s*(?:\{\s*print\s*(?P<what>[^{}]*?);?\s*(?:;\s*exit;?)?\s*\})?\s*$"
+    r"(?:NR\s*==\s*(?P<row>\d+)|/(?P<pattern>(?:[^/\\]|\\.)*)/)?\s*(?:\{\s*print(?P<what>[^{}]*)\})?", re.DOTALL
 )
-ITEM = re.compile(r'\s*(?:\$(\d+|NF)|"((?:[^"\\]|\\.)*)"|(,)|(NF)\b)')
+ITEM = re.compile(r'\$(\d+|NF)|"((?:[^"\\]|\\.)*)"|(,)|(NF)\b')
+MAX_PROGRAM = 1_000
+"""Characters of a program beyond which it is no line of its own, and not followed."""
 
 
 def run_awk(call: Call) -> Text | None:
@@ -24,7 +26,8 @@ def run_awk(call: Call) -> Text | None:
     options = read_options(call, "Ffv")
     if options is None or not options.operands or options.values.keys() - {"F"}:
         return None
-    program = PROGRAM.match(options.operands[0].text or "?")
+    written = (options.operands[0].text or "?").strip()
+    program = PROGRAM.fullmatch(written) if len(written) <= MAX_PROGRAM else None
     text = input_of(call, options.operands[1:])
     if (
         not program
@@ -33,27 +36,33 @@ def run_awk(call: Call) -> Text | None:
         or not (program["what"] is not None or program["row"] or program["pattern"])
     ):
         return None
-    kept = _chosen(lines(text), program)
-    items = ITEM.findall(program["what"] or "")
-    if (
-        kept is None
-        or "".join(match[0] for match in ITEM.finditer(program["what"] or "")).strip()
-        != (program["what"] or "").strip()
-    ):
+    kept = _chosen(call, lines(text), program)
+    what = _without_exit(program["what"] or "")
+    items = ITEM.findall(what)
+    if kept is None or ITEM.sub("", what).strip():
         return None
     separator = options.text("F")
     return with_line_ends([_printed(call, line, items, separator) for line in kept], call)
 
 
-def _chosen(texts: list[Text], program: re.Match[str]) -> list[Text] | None:
+def _without_exit(what: str) -> str:
+    """What is printed, without the `; exit` behind it."""
+    bare = what.rstrip("; \t\n")
+    before = bare.removesuffix("exit").rstrip()
+    return before.rstrip("; \t\n") if bare.endswith("exit") and before.endswith(";") else bare
+
+
+def _chosen(call: Call, texts: list[Text], program: re.Match[str]) -> list[Text] | None:
     if program["row"]:
         number = int(program["row"][:9])
         return texts[number - 1 : number]
     if program["pattern"] is None:
         return texts
     pattern = posix_pattern(program["pattern"], "E")
-    matcher = compiled(pattern)
-    if matcher is None or not affordable(pattern, max((len(flat(line)) for line in texts), default=0)):
+    matcher = compiled(call.shell.world, pattern)
+    if matcher is None or not affordable(
+        call.shell.world, pattern, max((len(flat(line)) for line in texts), default=0), len(texts)
+    ):
         return None
     return [line for line in texts if matcher.search(flat(line))]
 
@@ -61,7 +70,7 @@ def _chosen(texts: list[Text], program: re.Match[str]) -> list[Text] | None:
 def _printed(call: Call, line: Text, items: list[tuple[str, str, str, str]], separator: str | None) -> Text:
     if not items:
         return line
-    fields = _fields(line, separator)
+    fields = _fields(call, line, separator)
     pieces: list[Piece] = []
     for field, constant, comma, count in items:
         if comma:
@@ -76,12 +85,12 @@ def _printed(call: Call, line: Text, items: list[tuple[str, str, str, str]], sep
     return tuple(pieces)
 
 
-def _fields(line: Text, separator: str | None) -> list[Text]:
+def _fields(call: Call, line: Text, separator: str | None) -> list[Text]:
     characters = flat(line)
     if separator in (None, " "):
         return [cut(line, *match.span()) for match in re.finditer(r"\S+", characters)]
-    matcher = compiled(re.escape(separator) if len(separator) == 1 else posix_pattern(separator, "E"))
-    if matcher is None or len(separator) > 20 or not affordable(matcher.pattern, len(characters)):
+    matcher = compiled(call.shell.world, re.escape(separator) if len(separator) == 1 else posix_pattern(separator, "E"))
+    if matcher is None or len(separator) > 20 or not affordable(call.shell.world, matcher.pattern, len(characters)):
         return [line]
     fields: list[Text] = []
     at = 0

@@ -61,8 +61,8 @@ def _match(call: Call, words: list[Word]) -> Text | None:
     if text is None or expression is None:
         return None
     pattern = posix_pattern(expression, "")
-    matcher = compiled(pattern)
-    if matcher is None or not affordable(pattern, len(text)):
+    matcher = compiled(call.shell.world, pattern)
+    if matcher is None or not affordable(call.shell.world, pattern, len(text)):
         return None
     match = matcher.match(text)
     call.shell.status = Verdict(match is not None)

@@ -262,7 +262,7 @@ def matches_pattern(shell: Shell, text: Text, word: WordSyntax) -> Verdict:
         return Verdict(True)
     if pattern is None or known(text) is None:
         return UNKNOWN
-    return _fits(pattern, known(text) or "")
+    return _fits(shell, pattern, known(text) or "")
 
 
 def _may_be_pattern(shell: Shell, word: WordSyntax) -> bool:
@@ -276,9 +276,9 @@ def _may_be_pattern(shell: Shell, word: WordSyntax) -> bool:
     return False
 
 
-def _fits(pattern: str, characters: str) -> Verdict:
-    matcher = compiled(pattern)
-    if matcher is None or not affordable(pattern, len(characters)):
+def _fits(shell: Shell, pattern: str, characters: str) -> Verdict:
+    matcher = compiled(shell.world, pattern)
+    if matcher is None or not affordable(shell.world, pattern, len(characters)):
         return UNKNOWN
     return Verdict(matcher.fullmatch(characters) is not None)
 
@@ -288,8 +288,8 @@ def _matches(shell: Shell, text: Text, word: WordSyntax) -> Verdict:
     if expression is None or characters is None:
         return UNKNOWN
     pattern = posix_pattern(expression, "E")
-    matcher = compiled(pattern)
-    if matcher is None or not affordable(pattern, len(characters)):
+    matcher = compiled(shell.world, pattern)
+    if matcher is None or not affordable(shell.world, pattern, len(characters)):
         return UNKNOWN
     match = matcher.search(characters)
     if match:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 
 from dtlint.languages.shell.state import Fact, Shell
 from dtlint.languages.traced import Piece, Word, pieces_between
@@ -11,7 +12,8 @@ from dtlint.value import Step
 
 LINE = r"(?m)^[ \t]*#SBATCH[ \t]+([^\n]*)"
 LATE_LINE = r"(?m)^#SBATCH[ \t]+([^\n]*)"
-HEREDOC = r"(?ms)<<-?[ \t]*['\"\\]?(\w+).*?^[ \t]*\1[ \t]*$"
+HEREDOC = r"<<-?[ \t]*['\"\\]?(\w+)"
+LINE_OF_A_WORD = r"(?m)^[ \t]*(\w+)[ \t]*$"
 COMMAND = r"(?m)^[ \t]*[^#\s]"
 WORD = r"(?:[^\s'\"#]|(?<!\s)#|'[^'\n]*'|\"[^\"\n]*\")+"
 FOLLOWING = {
@@ -62,17 +64,39 @@ def late_directives(source: Source) -> tuple[tuple[Word, ...], ...]:
     if command is None or not read_directives(source):
         return ()
     lines = re.compile(LATE_LINE).finditer(source.text, command.start())
-    texts = [heredoc.span() for heredoc in re.compile(HEREDOC).finditer(source.text, command.start())]
-    outside = (line for line in lines if not any(start < line.start() < end for start, end in texts))
+    texts = _heredocs(source.text, command.start())
+    outside = (line for line in lines if not _is_within(line.start(), texts))
     return tuple(tuple(_words(source, line.start(1), line.end(1))) for line in outside)
+
+
+def _heredocs(text: str, start: int) -> list[tuple[int, int]]:
+    """Where heredocs begin and end behind an offset, in order."""
+    ends: dict[str, list[int]] = {}
+    for line in re.compile(LINE_OF_A_WORD).finditer(text, start):
+        ends.setdefault(line[1], []).append(line.end())
+    found: list[tuple[int, int]] = []
+    for opening in re.compile(HEREDOC).finditer(text, start):
+        closing = ends.get(opening[1], [])
+        following = bisect_right(closing, opening.end())
+        if following < len(closing) and (not found or opening.start() >= found[-1][1]):
+            found.append((opening.start(), closing[following]))
+    return found
+
+
+def _is_within(offset: int, stretches: list[tuple[int, int]]) -> bool:
+    """Whether an offset lies inside of one of the stretches, which follow each other."""
+    index = bisect_left(stretches, (offset, 0)) - 1
+    return index >= 0 and stretches[index][0] < offset < stretches[index][1]
 
 
 def _words(source: Source, start: int, end: int) -> list[Word]:
     words: list[Word] = []
+    before = start
     for match in re.compile(WORD).finditer(source.text, start, end):
-        if source.text[start : match.start()].rstrip(" \t").endswith("#") or "#" in source.text[start : match.start()]:
+        if "#" in source.text[before : match.start()]:
             break
         words.append(_word(source, match))
+        before = match.start()
     return words
 
 

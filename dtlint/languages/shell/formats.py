@@ -10,7 +10,7 @@ from dtlint.languages.shell.text import Text, literal, unknown
 from dtlint.languages.traced import Piece, Word
 from dtlint.source import Span
 
-DIRECTIVE = re.compile(r"%([-+ 0#]*)(\d*)(?:\.(\d+))?([sdifbqcxXoueEgG%])")
+DIRECTIVE = re.compile(r"%([-+ 0#]*)((?:[1-9]\d*)?)(?:\.(\d+))?([sdifbqcxXoueEgG%])")
 SPECIAL = re.compile(r"[^\w@%+=:./^-]", re.ASCII)
 """What `printf %q` puts a backslash before."""
 

@@ -54,11 +54,13 @@ def _value(call: Call, program: Word, values: dict[str, Text]) -> Text | None:
 
 def _laid_out(call: Call, program: Word, values: dict[str, Text]) -> list[Piece] | None:
     """The tokens of the program with the line ends and indents between them; None at one that is not followed."""
-    text = program.text
+    if program.text is None:
+        return None
+    text = program.text.rstrip()
     pieces: list[Piece] = []
-    matcher, at, depth, before = re.compile(TOKEN), 0, 0, ""
-    while text is not None and text[at:].strip():
-        token = matcher.match(text, at)
+    at, depth, before = 0, 0, ""
+    while at < len(text):
+        token = re.compile(TOKEN).match(text, at)
         if token is None or (token[2] is not None and token[2] not in values) or _is_call(token, text):
             return None
         mark = token[4] or ""

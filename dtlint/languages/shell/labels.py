@@ -9,7 +9,8 @@ from dtlint.languages.shell.syntax import AndOr, Node, WordSyntax
 from dtlint.languages.shell.syntax import Sequence as SequenceNode
 
 MAX_LABEL = 80
-BRACKETS = re.compile(r"^\s*(?:\[\[?|test|\(\()\s+|\s*(?:\]\]?|\)\))\s*;?\s*$")
+OPENING = re.compile(r"(?:\[\[?|test|\(\()\s+")
+CLOSING = ("]]", "]", "))")
 QUOTED = re.compile(r"\"([^\"\s]*)\"|'([^'\s]*)'")
 BRACED = re.compile(r"\$\{(\w+)(?::?-)?\}")
 
@@ -24,7 +25,16 @@ def condition_label(node: Node) -> str:
     """A condition as people would say it: without the brackets of a single test, with those of several."""
     text = node.span.text.strip().rstrip(";")
     test = node.items[0] if isinstance(node, SequenceNode) and len(node.items) == 1 else node
-    return _plain(text if isinstance(test, AndOr) else BRACKETS.sub("", BRACKETS.sub("", text)))
+    return _plain(text if isinstance(test, AndOr) else _without_brackets(_without_brackets(text)))
+
+
+def _without_brackets(text: str) -> str:
+    text = text.strip()
+    opening = OPENING.match(text)
+    text = text[opening.end() :] if opening is not None else text
+    bare = text.removesuffix(";").rstrip()
+    closing = next((bracket for bracket in CLOSING if bare.endswith(bracket)), None)
+    return text if closing is None else bare.removesuffix(closing)
 
 
 def arm_label(subject: WordSyntax, patterns: Sequence[WordSyntax]) -> str:

@@ -11,7 +11,7 @@ from dtlint.languages.shell.state import Verdict
 from dtlint.languages.shell.text import Text, cut, derived, flat, known, lines, literal
 from dtlint.languages.traced import UNKNOWN_CHARACTER, Piece
 
-RANGE = re.compile(r"(\d*)(-?)(\d*)$")
+RANGE = re.compile(r"(\d*)(?:(-)(\d*))?")
 SET_RANGE = re.compile(r"(.)-(.)")
 SET_CLASSES = {
     "[:upper:]": "ABCDEFGHIJKLMNOPQRSTUVWXYZ",
@@ -214,9 +214,9 @@ def _grep(call: Call, texts: list[Text], expression: str, letters: object) -> Te
     extended = "E" if chosen & {"E", "P"} or call.words[0].text == "egrep" else ""
     pattern = re.escape(expression) if "F" in chosen else posix_pattern(expression, extended)
     pattern = rf"\b(?:{pattern})\b" if "w" in chosen else pattern
-    matcher = compiled(("(?i)" if "i" in chosen else "") + pattern)
+    matcher = compiled(call.shell.world, ("(?i)" if "i" in chosen else "") + pattern)
     longest = max((len(flat(line)) for line in texts), default=0)
-    if matcher is None or not affordable(pattern, longest):
+    if matcher is None or not affordable(call.shell.world, pattern, longest, len(texts)):
         return None
     fits = [line for line in texts if bool(matcher.search(flat(line))) is not ("v" in chosen)]
     call.shell.status = Verdict(bool(fits))

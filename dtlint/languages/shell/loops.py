@@ -21,7 +21,7 @@ from dtlint.source import Problem
 
 Run = Callable[[Shell, Node], None]
 ARGUMENTS = r"\"?(?:\$#|\$\{#\}|\$\{?1\}?)\"?"
-NONE = r"(?:-gt|-ne|>|!=)\s*[\"']?0?[\"']?\s*"
+NONE = r"(?:-gt|-ne|>|!=)\s*(?:(?:[\"']{1,2}|[\"']?0[\"']?)\s*)?"
 NONE_LEFT = r"\s*(?:\[\[?|test|\(\()\s*(?:-n\s+)?" + ARGUMENTS + r"\s*(?:" + NONE + r")?(?:\]|\)|;|$)"
 """The condition of a loop that runs while there are arguments."""
 

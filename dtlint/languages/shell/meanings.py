@@ -71,8 +71,13 @@ OUTPUTS = (
 )
 """Outputs of commands that ask the cluster, by what they stand for; the first that fits counts."""
 
+MAX_COMMANDS = 1_000
+"""Characters of the commands beyond which they do more than ask the cluster."""
+
 
 def meaning_of_output(commands: str) -> str:
     """The setting that the output of `commands` stands for, "" if none."""
+    if len(commands) > MAX_COMMANDS:
+        return ""
     text = " ".join(commands.replace("\\\n", " ").split())
     return next((means for pattern, means in OUTPUTS if re.search(pattern, text)), "")

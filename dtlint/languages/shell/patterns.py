@@ -5,10 +5,20 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from dtlint.languages.shell.state import World
+
 MAX_MATCH_STEPS = 5_000_000
 """Most backtracking steps that a pattern may need on a text; beyond, the answer is unknown."""
 
-QUANTIFIED_GROUP = re.compile(r"\((?:[^()\\]|\\.)*(?:[*+|}])(?:[^()\\]|\\.)*\)[*+{]|\)\)[*+{]")
+MAX_PATTERN = 2_000
+"""Longest Python pattern that is compiled, in characters."""
+
+STEPS_TO_COMPILE = 200
+"""How many backtracking steps take as long, by order of magnitude, as compiling a character of a pattern."""
+
+TOKEN = re.compile(r"\\.|\[\^?\]?(?:[^\[\]\\]|\\.)*\]|\(\?i\)|\(\?:|[*+]\??|\{[^{}]*\}\??|\?\??|.", re.DOTALL)
+"""What a Python pattern consists of."""
+
 CLASSES = {
     "alpha": "a-zA-Z",
     "digit": "0-9",
@@ -22,18 +32,59 @@ CLASSES = {
 }
 
 
-def affordable(pattern: str, length: int) -> bool:
-    """Whether matching a Python pattern against a text of `length` characters stays within the bound."""
-    bare = re.sub(r"\\.|\[[^\]]*\]", "x", pattern)
-    if QUANTIFIED_GROUP.search(bare):
+def affordable(world: World, pattern: str, length: int, times: int = 1) -> bool:
+    """Whether matching a Python pattern against `times` texts of `length` characters stays within the bounds: that of
+    one match, and that of all matches of a script, from which it is taken.
+    """
+    steps = (length + 1) * _ways(pattern, length)
+    if steps > MAX_MATCH_STEPS:
         return False
-    quantifiers = len(re.findall(r"[*+{]", bare))
-    return float(length + 1) ** (quantifiers + 1) <= MAX_MATCH_STEPS or (quantifiers <= 1 and length <= 1_000_000)
+    world.match_steps -= int(steps) * times
+    return world.match_steps >= 0
 
 
 @lru_cache(maxsize=256)
-def compiled(pattern: str) -> re.Pattern[str] | None:
-    """A Python pattern compiled, None if it is not one."""
+def _ways(pattern: str, length: int) -> float:
+    """In how many ways a pattern can fit beginnings of a text at most: those of what follows each other multiplied,
+    those of alternatives added.
+    """
+    before, product, inner = [0.0], [1.0], 1.0
+    for token in TOKEN.findall(pattern):
+        if token == ")" and len(product) > 1:
+            inner = before.pop() + product.pop()
+            product[-1] *= inner
+            continue
+        if token in ("(", "(?:"):
+            before.append(0.0)
+            product.append(1.0)
+        elif token == "|":
+            before[-1] += product[-1]
+            product[-1] = 1.0
+        else:
+            product[-1] *= _factor(token, inner, length)
+        inner = 1.0
+    return before[0] + product[0]
+
+
+def _factor(token: str, inner: float, length: int) -> float:
+    """By how much a part of a pattern behind something that fits in `inner` ways multiplies these: without bound where
+    it repeats what fits in several.
+    """
+    if token[0] == "?":
+        return 2
+    if token[0] in "*+" or (token[0] == "{" and len(token) > 1):
+        return length + 1 if inner == 1 else float("inf")
+    return length + 1 if token[0] == "\\" and token[1:].isdecimal() else 1
+
+
+def compiled(world: World, pattern: str) -> re.Pattern[str] | None:
+    """A Python pattern compiled, None if it is none, or too long, or the script has had as many as are followed."""
+    world.match_steps -= len(pattern) * STEPS_TO_COMPILE
+    return _compiled(pattern) if len(pattern) <= MAX_PATTERN and world.match_steps >= 0 else None
+
+
+@lru_cache(maxsize=256)
+def _compiled(pattern: str) -> re.Pattern[str] | None:
     try:
         return re.compile(pattern, re.DOTALL)
     except (re.error, OverflowError, RecursionError):

@@ -14,7 +14,7 @@ from dtlint.languages.traced import Word
 _CONFIG = re.compile(r"\.(?:json|ya?ml|toml)$")
 _IN_PLACE = frozenset(("sed", "yq", "perl"))
 _COPIES = frozenset(("cp", "mv", "rsync", "install", "ln"))
-_TARGETS = re.compile(r"--?(?:o|out|output|save|dest|destination|write|target)(?:[-_]\w+)*")
+_TARGETS = re.compile(r"--?(?:o|out|output|save|dest|destination|write|target)(?:_\w+)?(?:-\w+)*")
 _OPENED = re.compile(r"""open\(\s*f?["']([^"'\n]+)["']\s*,\s*(?:mode\s*=\s*)?["'][wa]""")
 _PATH_WRITTEN = re.compile(r"""Path\(\s*f?["']([^"'\n]+)["']\s*\)\.(?:write_text|open\(\s*["'][wa])""")
 

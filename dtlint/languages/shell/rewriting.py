@@ -37,8 +37,8 @@ def transformed(shell: Shell, part: Parameter, expander: Expanding, text: Text) 
         return unknown(part.span, f"the pattern of {part.span.text} is unknown")
     if kind == "/":
         replacement = expander.text(shell, part.operands[1]) if len(part.operands) > 1 else ()
-        return _replaced(text, part.operator, glob, replacement, part.span)
-    return _trimmed(text, part.operator, glob, part.span)
+        return _replaced(shell, text, part.operator, glob, replacement, part.span)
+    return _trimmed(shell, text, part.operator, glob, part.span)
 
 
 def _as_transformed(text: Text, part: Parameter) -> Text:
@@ -60,12 +60,12 @@ def _recased(text: Text, operator: str) -> Text:
     return reworded(text, changed if len(operator) == 2 else changed[:1] + characters[1:])
 
 
-def _trimmed(text: Text, operator: str, glob: str, span: Span) -> Text:
+def _trimmed(shell: Shell, text: Text, operator: str, glob: str, span: Span) -> Text:
     """`#`, `##`, `%`, `%%`: an end of the text that fits the pattern is cut off."""
     characters = flat(text)
     pattern = glob_pattern(glob)
-    matcher = compiled(pattern)
-    if matcher is None or not affordable(pattern, len(characters)) or len(characters) > 2_000:
+    matcher = compiled(shell.world, pattern)
+    if matcher is None or not affordable(shell.world, pattern, len(characters)) or len(characters) > 2_000:
         return unknown(span, f"the pattern of {span.text[:40]} is not followed")
     if known(text) is None and not _certain(text, glob, operator):
         return unknown(span, f"{span.text[:40]} is a part of an unknown text")
@@ -87,14 +87,14 @@ def _certain(text: Text, glob: str, operator: str) -> bool:
     return edge.text is not None and len(edge.text) >= len(glob)
 
 
-def _replaced(text: Text, operator: str, glob: str, replacement: Text, span: Span) -> Text:
+def _replaced(shell: Shell, text: Text, operator: str, glob: str, replacement: Text, span: Span) -> Text:
     characters = flat(text)
     pattern = glob_pattern(glob)
     pattern = {"/#": "^(?:" + pattern + ")", "/%": "(?:" + pattern + r")\Z"}.get(operator, pattern)
-    matcher = compiled(pattern)
+    matcher = compiled(shell.world, pattern)
     if not glob:
         return {"/#": (*replacement, *text), "/%": (*text, *replacement)}.get(operator, text)
-    if matcher is None or not affordable(pattern, len(characters)):
+    if matcher is None or not affordable(shell.world, pattern, len(characters)):
         return unknown(span, f"the pattern of {span.text[:40]} is not followed")
     if known(text) is None:
         return unknown(span, f"{span.text[:40]} rewrites an unknown text")

@@ -46,7 +46,7 @@ def run_sed(call: Call) -> Text | None:
     extended = "E" if options.values.keys() & {"E", "r", "regexp-extended"} else ""
     program: list[Step] = []
     for script in scripts:
-        steps = _read_script(script, extended)
+        steps = _read_script(call, script, extended)
         if steps is None:
             return None
         program.extend(steps)
@@ -94,7 +94,7 @@ def _scripts(call: Call) -> tuple[list[Text], list[object]]:
     return scripts, operands
 
 
-def _read_script(script: Text, extended: str) -> list[Step] | None:
+def _read_script(call: Call, script: Text, extended: str) -> list[Step] | None:
     """The commands of a script; None for one that is not followed."""
     characters = flat(script)
     steps: list[Step] = []
@@ -103,20 +103,20 @@ def _read_script(script: Text, extended: str) -> list[Step] | None:
         if characters[at] in "; \n\t":
             at += 1
             continue
-        step, at = _read_step(script, characters, at, extended)
+        step, at = _read_step(call, script, characters, at, extended)
         if step is None:
             return None
         steps.append(step)
     return steps
 
 
-def _read_step(script: Text, characters: str, at: int, extended: str) -> tuple[Step | None, int]:
+def _read_step(call: Call, script: Text, characters: str, at: int, extended: str) -> tuple[Step | None, int]:
     selects = None
     if characters[at] == "/":
         close = _closing(characters, at + 1, "/")
-        selects = compiled(posix_pattern(characters[at + 1 : close], extended))
+        selects = compiled(call.shell.world, posix_pattern(characters[at + 1 : close], extended))
         at = close + 1
-        if selects is None or not affordable(selects.pattern, 300):
+        if selects is None:
             return None, at
     address = ADDRESS.match(characters, at)
     assert address is not None
@@ -126,7 +126,7 @@ def _read_step(script: Text, characters: str, at: int, extended: str) -> tuple[S
         return Step(first, last, selects, action), at + 1
     if action != "s" or at + 1 >= len(characters):
         return None, at
-    return _read_substitution(script, characters, at, extended, Step(first, last, selects, "s"))
+    return _read_substitution(call, script, characters, at, extended, Step(first, last, selects, "s"))
 
 
 def _closing(characters: str, at: int, delimiter: str) -> int:
@@ -135,7 +135,9 @@ def _closing(characters: str, at: int, delimiter: str) -> int:
     return min(at, len(characters))
 
 
-def _read_substitution(script: Text, characters: str, at: int, extended: str, step: Step) -> tuple[Step | None, int]:
+def _read_substitution(
+    call: Call, script: Text, characters: str, at: int, extended: str, step: Step
+) -> tuple[Step | None, int]:
     delimiter = characters[at + 1]
     middle = _closing(characters, at + 2, delimiter)
     end = _closing(characters, middle + 1, delimiter)
@@ -149,7 +151,9 @@ def _read_substitution(script: Text, characters: str, at: int, extended: str, st
     assert flags is not None
     if "\ue000" in expression:
         return None, flags.end()
-    pattern = compiled(("(?i)" if "i" in flags[0].lower() else "") + posix_pattern(expression, extended))
+    pattern = compiled(
+        call.shell.world, ("(?i)" if "i" in flags[0].lower() else "") + posix_pattern(expression, extended)
+    )
     if pattern is None:
         return None, flags.end()
     replacement = cut(script, middle + 1, end)
@@ -174,14 +178,18 @@ def _edited(call: Call, text: Text, program: list[Step], quiet: bool) -> Text | 
     for number, line in enumerate(all_lines, 1):
         current: Text | None = line
         for step in program:
-            if current is None or not _applies(step, number, len(all_lines), current):
+            if current is None:
+                break
+            if not _is_affordable(call, step.selects, current):
+                return None
+            if not _applies(step, number, len(all_lines), current):
                 continue
             if step.action == "d":
                 current = None
             elif step.action == "p":
                 result.append(current)
             elif step.pattern is not None:
-                if not affordable(step.pattern.pattern, len(flat(current))):
+                if not _is_affordable(call, step.pattern, current):
                     return None
                 current = _substituted(current, step)
         if current is not None and not quiet:
@@ -189,6 +197,10 @@ def _edited(call: Call, text: Text, program: list[Step], quiet: bool) -> Text | 
     if flat(text)[-1:] == "\n":
         return with_line_ends(result, call)
     return joined(result, literal("\n", call.place))
+
+
+def _is_affordable(call: Call, pattern: re.Pattern[str] | None, line: Text) -> bool:
+    return pattern is None or affordable(call.shell.world, pattern.pattern, len(flat(line)))
 
 
 def _applies(step: Step, number: int, count: int, line: Text) -> bool:

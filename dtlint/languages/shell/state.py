@@ -18,6 +18,9 @@ MAX_STEPS = 20_000
 MAX_LOOP = 64
 """Most rounds of one loop that are followed."""
 
+MAX_MATCH_STEPS = 60_000_000
+"""Most backtracking steps that the patterns of one script may need, in all its worlds."""
+
 MAX_ROUNDS = 256
 """Most rounds of all loops of a world together."""
 
@@ -150,6 +153,7 @@ class World:
         self.directives: list[Word] = []
         self.steps = steps
         self.rounds = MAX_ROUNDS
+        self.match_steps = MAX_MATCH_STEPS
         self.matters: Callable[[Node], bool] = lambda node: True
         self.forking = True
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from dtlint.languages.traced import UNKNOWN_CHARACTER, Piece, WrittenSource
+from dtlint.languages.traced import Piece, WrittenSource, characters_of
 from dtlint.source import Source, Span
 from dtlint.value import Step
 
@@ -47,7 +47,7 @@ def known(text: Text) -> str | None:
 
 def flat(text: Text) -> str:
     """The characters, each unknown stretch as one UNKNOWN_CHARACTER."""
-    return "".join(UNKNOWN_CHARACTER if piece.text is None else piece.text for piece in text)
+    return "".join([characters_of(piece) for piece in text])
 
 
 def shown(text: Text) -> str:

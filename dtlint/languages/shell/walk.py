@@ -103,12 +103,12 @@ def names_set(node: Node) -> Iterator[str]:
         yield from (
             match[1]
             for clause in node.clauses
-            for match in re.finditer(r"([A-Za-z_]\w*)\s*(?:=(?!=)|\+\+|--|[-+*]=)", clause.span.text)
+            for match in re.finditer(r"\b([A-Za-z_]\w*)\s*(?:=(?!=)|\+\+|--|[-+*]=)", clause.span.text)
         )
     elif isinstance(node, ArithmeticCommand):
         yield from (
             match[1]
-            for match in re.finditer(r"([A-Za-z_]\w*)\s*(?:=(?!=)|\+\+|--|[-+*/%]=)", node.expression.span.text)
+            for match in re.finditer(r"\b([A-Za-z_]\w*)\s*(?:=(?!=)|\+\+|--|[-+*/%]=)", node.expression.span.text)
         )
 
 

@@ -9,7 +9,7 @@ from dtlint.languages.shell.directives import apply_directives, apply_options
 from dtlint.languages.shell.flow import ExitShell, Leave
 from dtlint.languages.shell.nested import options_of_srun, run_text
 from dtlint.languages.shell.run import run_node
-from dtlint.languages.shell.state import MAX_STEPS, Given, Positional, Shell, Stopped
+from dtlint.languages.shell.state import MAX_MATCH_STEPS, MAX_STEPS, Given, Positional, Shell, Stopped
 from dtlint.languages.shell.state import World as Way
 from dtlint.languages.shell.syntax import Node, Sequence
 from dtlint.languages.shell.text import Text, sole_unknown, source_of
@@ -31,19 +31,19 @@ def follow(
     matters = _lazily(lambda: _relevance(body))
     ways: list[tuple[tuple[int, ...], Way, World]] = []
     waiting: list[tuple[int, ...]] = [()]
-    steps, followed = MAX_STEPS, 0
+    steps, match_steps, followed = MAX_STEPS, MAX_MATCH_STEPS, 0
     while waiting:
         if len(ways) + len(waiting) > MAX_WORLDS:
             way = Way(given, source, assigned, (), steps)
-            way.forking = False
+            way.forking, way.match_steps = False, match_steps
             world = _follow(way, body, directives)
             return (world,), way.problems, way.directives, followed + steps - way.steps
         decisions = waiting.pop()
         way = Way(given, source, assigned, decisions, steps)
-        way.matters = matters
+        way.matters, way.match_steps = matters, match_steps
         world = _follow(way, body, directives)
         followed += steps - way.steps
-        steps = max(way.steps, 2_000)
+        steps, match_steps = max(way.steps, 2_000), way.match_steps
         ways.append((decisions, way, world))
         waiting.extend(_alternatives(decisions, way.options))
     ways.sort(key=lambda item: item[0])
