@@ -46,6 +46,9 @@ _REPEATED: Mapping[str, tuple[str, float]] = {
 
 _BETAS: Mapping[str, float] = {"adam-beta1": 0.9, "adam-beta2": 0.999}
 
+LOADED_IN = "torch_dtype"
+"""The argument of from_pretrained that says in which format a model is loaded."""
+
 _CPU_ADAMS = ("adamw", "adagrad", "lion")
 """Optimizers of --optim that have a twin on the CPU (accelerate utils/deepspeed.py, map_pytorch_optim_to_deepspeed)."""
 
@@ -100,6 +103,8 @@ def _trained(readings: Sequence[Reading], settings: dict[str, Setting], config: 
     settings.update(_placement(readings))
     if _word(settings, "framework") == "deepspeed" and (config is None or not _says(config, "precision.master")):
         settings.pop("precision.master", None)  # DeepSpeed makes its own fp32 copy, however the model was loaded
+    if _is_raised(readings, settings):
+        settings.pop("precision.master", None)
     if config is None:
         section = next((found for found in readings if found.layer == SECTION and found.framework == "deepspeed"), None)
         clashes = tuple(_default_conflicts(readings, section)) if section is not None else ()
@@ -116,6 +121,15 @@ def _trained(readings: Sequence[Reading], settings: dict[str, Setting], config: 
     if collections["config.left_out"]:
         settings.pop("optimizer.clip", None)
     return HandOver(settings, {name: members for name, members in collections.items() if members})
+
+
+def _is_raised(readings: Sequence[Reading], settings: Mapping[str, Setting]) -> bool:
+    """Whether weights that were loaded in 16 bits train in fp32: Accelerate's FSDP raises them under mixed precision
+    (0.30 on, accelerator.py prepare_model and utils/fsdp_utils.py fsdp2_prepare_model).
+    """
+    loaded = _claimed(readings, "precision.master", "transformers-python")
+    mixed = _claimed(readings, "precision.compute", "") is not None
+    return _word(settings, "framework") == "fsdp" and loaded is not None and loaded.name == LOADED_IN and mixed
 
 
 def _word(settings: Mapping[str, Setting], name: str) -> str:
