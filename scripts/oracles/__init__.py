@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -57,6 +61,21 @@ class Oracle(Protocol):
 
     def ask(self, question: Question) -> Answer:
         """What the framework says."""
+
+
+@contextmanager
+def at_hand(files: Mapping[str, str]) -> Iterator[StringIO]:
+    """A question's files in a folder of their own, which is the current one; yields what is said on standard error."""
+    said = StringIO()
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        for name, text in files.items():
+            Path(folder, name).write_text(text, encoding="utf-8")
+        stack.callback(os.chdir, Path.cwd())
+        os.chdir(folder)
+        stack.enter_context(redirect_stderr(said))
+        stack.enter_context(redirect_stdout(StringIO()))
+        yield said
 
 
 def keep(

@@ -8,16 +8,13 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
-from io import StringIO
-from pathlib import Path
+from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any, cast
 from unittest.mock import MagicMock, patch
 
-from oracles import Answer, Plain, Question
+from oracles import Answer, Plain, Question, at_hand
 from oracles.axolotl_questions import GPUS, questions
 
 __all__ = ["EXPLAINED", "PACKAGES", "ask", "questions"]
@@ -34,15 +31,7 @@ def ask(question: Question) -> Answer:
     """What Axolotl says to the config, and what it settles on."""
     import yaml
 
-    with ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory())
-        for name, text in question.files.items():
-            Path(folder, name).write_text(text, encoding="utf-8")
-        stack.callback(os.chdir, Path.cwd())
-        os.chdir(folder)
-        stack.enter_context(redirect_stderr(StringIO()))
-        stack.enter_context(redirect_stdout(StringIO()))
-        stack.enter_context(_machine(_world(question.files["launch.sh"])))
+    with at_hand(question.files), _machine(_world(question.files["launch.sh"])):
         try:
             return Answer(None, _derived(_settled(yaml.safe_load(question.files["config.yaml"]))))
         except (ValueError, TypeError, ImportError, AttributeError) as error:
