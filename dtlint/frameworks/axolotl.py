@@ -15,6 +15,7 @@ from dtlint.frameworks.deepspeed_values import flag, known, number, whole_number
 from dtlint.frameworks.dotted_keys import Keys
 from dtlint.frameworks.interpreter import program_name
 from dtlint.frameworks.keys import ON, Meaning, claims_of, flag_words, hidden, keys_of, model_named, spelled, word_of
+from dtlint.frameworks.lengths import at_most
 from dtlint.languages.json_tree import Document, Node, setting
 from dtlint.languages.traced import Word, literal_word, setting_of
 from dtlint.value import Origin, Plain, Setting, Unknown, Value, assumed, written
@@ -189,10 +190,8 @@ def _length(keys: Keys) -> Iterator[Claim]:
     if node is None:
         return
     value = whole_number(node)
-    if isinstance(value, Value) and keys.known("sample_packing") is not True:
-        note = "it bounds the samples, which may be far shorter"
-        value = value._replace(origin=value.origin._replace(kind="assumed", note=note, how="sample_packing: true"))
-    yield Claim("data.sequence_length", value, "sequence_len")
+    packed = keys.known("sample_packing") is True
+    yield Claim("data.sequence_length", value if packed else at_most(value, "sample_packing: true"), "sequence_len")
 
 
 def _precision(keys: Keys) -> Iterator[Claim]:

@@ -11,6 +11,7 @@ from dtlint.frameworks.arguments import stretch
 from dtlint.frameworks.deepspeed_values import flag, known, number, whole_number, word
 from dtlint.frameworks.dotted_keys import Keys, hiding, keys_of, launcher_by_default, one, unread, worded
 from dtlint.frameworks.hydra import keys_given, option, overrides
+from dtlint.frameworks.lengths import BOUNDS
 from dtlint.frameworks.nemo_spelling import NAMES, spell_in
 from dtlint.frameworks.omegaconf import resolved
 from dtlint.frameworks.options import literal_place
@@ -192,7 +193,7 @@ def _bounds(keys: Keys) -> tuple[str, ...]:
 
 
 def _bound(node: Node) -> Setting:
-    return unread(node, "it bounds the samples, which may be far shorter")
+    return unread(node, BOUNDS)
 
 
 def _precision(keys: Keys) -> Iterator[Claim]:
