@@ -10,9 +10,9 @@ from pathlib import Path
 from dtlint.api import options_of
 from dtlint.plan import parse
 from dtlint.report.figures import Figures, figures_of
+from dtlint.report.html.document import plan_style
 from dtlint.report.html.markup import Markup, element
 from dtlint.report.html.memory import PARTS, pieces
-from dtlint.report.html.page import text_of
 from dtlint.report.html.parts import Piece, hatches
 from dtlint.report.html.pipeline import row_rectangles
 from dtlint.report.html.step import parts, piece
@@ -54,7 +54,7 @@ def picture() -> str:
         lines, top = section(figures, top)
         drawn.extend(lines)
     ground = element("rect", x=0, y=0, width=WIDTH, height=top, rx=8, class_="ground")
-    style = element("style", Markup(escape_style(text_of("page.css") + STYLE)))
+    style = element("style", Markup(escape_style(plan_style() + STYLE)))
     return _svg(top, [style, hatches(), ground, *drawn])
 
 

@@ -149,3 +149,28 @@ for batch in batches:
     arguments = "--output_dir out --per_device_train_batch_size 16 --deepspeed ds.json"
     plan = plan_of(tmp_path, f"deepspeed --num_gpus 8 own.py {arguments}", config, own__py=program)
     assert not [clash for clash in conflicts(plan) if clash[3] == "refused"]
+
+
+class TestWeightsLoadedInSixteenBits:
+    """Accelerate's FSDP raises them to fp32 under mixed precision; DDP leaves them as they are loaded."""
+
+    PROGRAM = """\
+import torch
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+model = AutoModelForCausalLM.from_pretrained("meta-llama/Llama-3.1-8B", torch_dtype=torch.bfloat16)
+Trainer(model=model, args=TrainingArguments("out"ARGUMENTS)).train()
+"""
+
+    @pytest.mark.parametrize(
+        ("arguments", "master", "gradients"),
+        [
+            (', bf16=True, fsdp="full_shard auto_wrap"', "fp32", "fp32"),
+            (', fsdp="full_shard auto_wrap"', "none", None),
+            (", bf16=True", "none", "bf16"),
+        ],
+    )
+    def test_what_trains(self, tmp_path: Path, arguments: str, master: str, gradients: str | None) -> None:
+        program = self.PROGRAM.replace("ARGUMENTS", arguments)
+        plan = plan_of(tmp_path, "torchrun --nproc_per_node 8 train.py", train__py=program)
+        assert plan.value("precision.master") == master
+        assert gradients is None or plan.value("precision.gradients") == gradients

@@ -20,6 +20,7 @@ from dtlint.api import check_set
 from dtlint.config import Config
 from dtlint.cost.pipeline import bubble
 from dtlint.report.html import plans_page
+from dtlint.report.html.document import text_of
 from dtlint.report.html.markup import Markup, element, embedded
 from dtlint.report.json import report_json, runs_json
 from dtlint.report.plan import plans_text
@@ -253,3 +254,9 @@ def test_the_same_plan_gives_the_same_page(tmp_path: Path) -> None:
         for seed in ("1", "2")
     ]  # fmt: skip
     assert pages[0] == pages[1] and pages[0].startswith(b"<!DOCTYPE html>")
+
+
+def test_dark_colours_stand_for_colours_of_the_light_page() -> None:
+    """A colour that only one of the themes has would be nothing, or light on light, in the other."""
+    light, dark = (set(re.findall(r"^ *(--[a-z]+):", text_of(file), re.M)) for file in ("page.css", "dark.css"))
+    assert light == dark

@@ -17,9 +17,18 @@ from dtlint.catalog.frameworks import (
 )
 from dtlint.catalog.hardware import Gpu, Instance, gpu, instance
 from dtlint.catalog.models import LatentAttention, Model, model, models_of_size
-from dtlint.catalog.searches import Searched, largest, least_tokens, searched, searched_frameworks
+from dtlint.catalog.searches import (
+    Combination,
+    Searched,
+    combinations,
+    largest,
+    least_tokens,
+    searched,
+    searched_frameworks,
+)
 
 __all__ = [
+    "Combination",
     "DeepSpeedKey",
     "Default",
     "Gpu",
@@ -29,6 +38,7 @@ __all__ = [
     "Refusal",
     "Searched",
     "ShippedConfig",
+    "combinations",
     "deepspeed_keys",
     "deepspeed_refusals",
     "defaults",

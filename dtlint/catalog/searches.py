@@ -1,4 +1,4 @@
-"""What a search over plans may change in each framework."""
+"""What a search over plans may change in each framework, and what may not stand together there."""
 
 from __future__ import annotations
 
@@ -19,6 +19,31 @@ class Searched(NamedTuple):
 
     degrees: tuple[str, ...]
     values: Mapping[str, tuple[Plain, ...]]
+
+
+class Combination(NamedTuple):
+    """What may not stand together: the name of the arithmetic that tells it, and what a search counts it as.
+
+    `until` are packages by the setting of their version, each with the first release that takes the combination.
+    """
+
+    name: str
+    reason: str
+    until: Mapping[str, str]
+
+
+@cache
+def combinations(framework: str, part: str) -> tuple[Combination, ...]:
+    """What a framework takes no plan with, in the order in which it is looked at; `part` is `split` or `switches`."""
+    rows = cast("list[dict[str, object]]", _table()["combinations"])
+    asked = (row for row in rows if row["of"] == part and _is_of(framework, row["frameworks"]))
+    return tuple(
+        Combination(str(row["name"]), str(row["reason"]), cast("dict[str, str]", row.get("until", {}))) for row in asked
+    )
+
+
+def _is_of(framework: str, frameworks: object) -> bool:
+    return frameworks == "any" or framework in cast("list[str]", frameworks)
 
 
 @cache

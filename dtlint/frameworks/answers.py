@@ -8,6 +8,7 @@ from dtlint.frameworks import Claim
 from dtlint.frameworks.deepspeed_values import whole_number
 from dtlint.frameworks.dotted_keys import Keys
 from dtlint.frameworks.keys import product
+from dtlint.frameworks.lengths import at_most
 from dtlint.source import Span
 from dtlint.value import Origin, Setting, Unknown, Value, default
 
@@ -51,9 +52,7 @@ def longest(keys: Keys) -> Iterator[Claim]:
     values = [part.value for part in parts if isinstance(part, Value) and isinstance(part.value, int)]
     if len(values) < 2 or not isinstance(parts[0], Value):
         return
-    note = "it bounds the samples, which may be far shorter"
-    origin = parts[0].origin._replace(kind="assumed", note=note, how="--set data.sequence_length=N")
-    yield Claim("data.sequence_length", Value(sum(values), origin), _PROMPT)
+    yield Claim("data.sequence_length", at_most(Value(sum(values), parts[0].origin)), _PROMPT)
 
 
 def shard_group(keys: Keys, path: str) -> Iterator[Claim]:

@@ -15,9 +15,10 @@ from dtlint.frameworks.deepspeed_values import flag, known, number, whole_number
 from dtlint.frameworks.dotted_keys import Keys
 from dtlint.frameworks.interpreter import program_name
 from dtlint.frameworks.keys import ON, Meaning, claims_of, flag_words, hidden, keys_of, model_named, spelled, word_of
+from dtlint.frameworks.lengths import at_most
 from dtlint.languages.json_tree import Document, Node, setting
 from dtlint.languages.traced import Word, literal_word, setting_of
-from dtlint.value import Origin, Plain, Setting, Unknown, Value, assumed
+from dtlint.value import Origin, Plain, Setting, Unknown, Value, assumed, written
 
 LAYER = "axolotl"
 ROLE = "axolotl"
@@ -189,30 +190,50 @@ def _length(keys: Keys) -> Iterator[Claim]:
     if node is None:
         return
     value = whole_number(node)
-    if isinstance(value, Value) and keys.known("sample_packing") is not True:
-        note = "it bounds the samples, which may be far shorter"
-        value = value._replace(origin=value.origin._replace(kind="assumed", note=note, how="sample_packing: true"))
-    yield Claim("data.sequence_length", value, "sequence_len")
+    packed = keys.known("sample_packing") is True
+    yield Claim("data.sequence_length", value if packed else at_most(value, "sample_packing: true"), "sequence_len")
 
 
 def _precision(keys: Keys) -> Iterator[Claim]:
-    """fp8 stands over bf16, bf16 over fp16; `auto` is bf16 on GPUs that have it; `full` keeps the weights in it.
-    Without any of them a model in 8 bits is loaded, and computes, in fp16.
+    """fp8 stands over bf16, bf16 over fp16; `auto`, which holds where nothing is written, is bf16 on GPUs that have it
+    unless fp16 is on. Without any of them a model in 8 bits is loaded, and computes, in fp16 (axolotl 0.19.0
+    utils/config, resolve_dtype).
     """
-    for name in ("fp8", "bf16", "bfloat16", "fp16", "float16"):
-        node = keys.node(name)
-        if node is None or str(node.value).lower() == "false":
-            continue
-        yield Claim("precision.compute", _format(node, name), name)
-        if name in ("bfloat16", "float16") or node.value == "full":
-            yield Claim("precision.master", setting(node, "none"), name)
+    name = next((each for each in ("fp8", "bf16", "bfloat16") if _is_on(keys, each)), None)
+    if name is None and "bf16" not in keys.nodes and keys.known("fp16") is not True:
         return
-    off = next((node for name in ("bf16", "fp16") if (node := keys.node(name)) is not None), None)
+    name = name or next((each for each in ("fp16", "float16") if _is_on(keys, each)), None)
+    yield from _without_format(keys) if name is None else _in_format(keys, name)
+
+
+def _is_on(keys: Keys, name: str) -> bool:
+    """Whether a key asks for its format, or may: its value is not known."""
+    node = keys.node(name)
+    if node is None or str(node.value).lower() == "false":
+        return False
+    return node.value != "auto" or keys.known("fp16") is not True
+
+
+def _in_format(keys: Keys, name: str) -> Iterator[Claim]:
+    """`full` and `float16` ask the Trainer for no mixed precision, so that FSDP leaves the weights in the format in
+    which they are loaded (core/builders/base.py, _configure_precision_settings).
+    """
+    node = keys.node(name)
+    if node is None:
+        return
+    yield Claim("precision.compute", _format(node, name), name)
+    if name == "float16" or node.value == "full":
+        yield Claim("precision.master", setting(node, "none"), name)
+
+
+def _without_format(keys: Keys) -> Iterator[Claim]:
+    off = keys.nodes.get("bf16", keys.nodes.get("fp16"))
     eight = keys.node("load_in_8bit")
     if off is not None and eight is not None and known(flag(eight)) is True:
         yield Claim("precision.compute", setting(eight, "fp16"), "load_in_8bit")
     elif off is not None:
-        yield Claim("precision.compute", setting(off, "fp32"), "bf16")
+        asked = written("fp32", off.span) if off.kind == "null" else setting(off, "fp32")
+        yield Claim("precision.compute", asked, "bf16")
 
 
 def _format(node: Node, name: str) -> Setting:

@@ -13,6 +13,7 @@ from dtlint.frameworks.deepspeed_values import known, number, whole_number, word
 from dtlint.frameworks.dotted_keys import Keys
 from dtlint.frameworks.interpreter import program_name
 from dtlint.frameworks.keys import ON, Meaning, claims_of, hidden, keys_of, model_named, product, spelled
+from dtlint.frameworks.lengths import at_most
 from dtlint.frameworks.omegaconf import resolved
 from dtlint.frameworks.options import Grammar, Option, Split, integer, split_options, text_of
 from dtlint.languages.json_tree import Document, Node, setting
@@ -185,11 +186,7 @@ def _length(keys: Keys) -> Iterator[Claim]:
     packed = (
         keys.node("train_loader.dataset.packing_ratio") is not None or keys.known("train_loader.name") != "finetuning"
     )
-    if isinstance(value, Value) and not packed:
-        note = "it bounds the samples, which may be far shorter"
-        origin = value.origin._replace(kind="assumed", note=note, how="--set data.sequence_length=N")
-        value = value._replace(origin=origin)
-    yield Claim("data.sequence_length", value, "max_seq_len")
+    yield Claim("data.sequence_length", value if packed else at_most(value), "max_seq_len")
 
 
 def _steps(keys: Keys) -> Iterator[Claim]:

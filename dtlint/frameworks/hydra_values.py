@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from dtlint.frameworks.omegaconf import at_commas
 from dtlint.frameworks.options import literal_place
 from dtlint.languages.json_tree import Entry, Kind, Node
 from dtlint.languages.traced import Word, setting_of
@@ -94,18 +95,4 @@ def _bare(text: str) -> str:
 
 
 def _split(text: str) -> list[str]:
-    """A text at its commas, but for those within quotes and brackets."""
-    found, start, depth, quote = [], 0, 0, ""
-    for index, char in enumerate(text):
-        if quote:
-            quote = "" if char == quote else quote
-        elif char in "'\"":
-            quote = char
-        elif char in "[{(":
-            depth += 1
-        elif char in ")}]":
-            depth -= 1
-        elif char == "," and not depth:
-            found.append(text[start:index])
-            start = index + 1
-    return [*found, text[start:]]
+    return at_commas(text, "[{(", ")}]")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dtlint.frameworks.options import whole
+from dtlint.frameworks.options import is_number, whole
 
 
 def wanted(kind: str, text: str) -> str:
@@ -13,14 +13,6 @@ def wanted(kind: str, text: str) -> str:
     if kind == "int":
         return "" if whole(text) is not None else "a whole number"
     if kind == "float":
-        return "" if _is_number(text) else "a number"
+        return "" if is_number(text) else "a number"
     words = kind.split("/") if kind else [text]
     return "" if text in words else "one of " + ", ".join(words)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -14,6 +14,7 @@ from dtlint.frameworks.deepspeed_values import known, number, whole_number
 from dtlint.frameworks.dotted_keys import Keys
 from dtlint.frameworks.interpreter import program_name
 from dtlint.frameworks.keys import ON, Meaning, claims_of, flag_words, hidden, keys_of, model_named, spelled
+from dtlint.frameworks.lengths import at_most
 from dtlint.frameworks.lightning_strategies import Strategy
 from dtlint.frameworks.lightning_trainer import devices, launch_claims, precision_claims
 from dtlint.languages.json_tree import Document, Node, entry, setting
@@ -141,11 +142,8 @@ def _length(keys: Keys) -> Iterator[Claim]:
     if node is None:
         return
     value = whole_number(node)
-    if isinstance(value, Value) and keys.node("checkpoint_dir") is not None:
-        note = "it bounds the samples, which may be far shorter"
-        origin = value.origin._replace(kind="assumed", note=note, how="--set data.sequence_length=N")
-        value = value._replace(origin=origin)
-    yield Claim("data.sequence_length", value, "train.max_seq_length")
+    tuned = keys.node("checkpoint_dir") is not None
+    yield Claim("data.sequence_length", at_most(value) if tuned else value, "train.max_seq_length")
 
 
 def _optimizer(keys: Keys) -> Iterator[Claim]:

@@ -11,13 +11,15 @@ from dtlint.frameworks.arguments import stretch
 from dtlint.frameworks.deepspeed_values import flag, known, number, whole_number, word
 from dtlint.frameworks.dotted_keys import Keys, hiding, keys_of, launcher_by_default, one, unread, worded
 from dtlint.frameworks.hydra import keys_given, option, overrides
+from dtlint.frameworks.lengths import BOUNDS
+from dtlint.frameworks.lightning_trainer import devices
 from dtlint.frameworks.nemo_spelling import NAMES, spell_in
 from dtlint.frameworks.omegaconf import resolved
 from dtlint.frameworks.options import literal_place
 from dtlint.languages.json_tree import Document, Node, entry, setting
 from dtlint.languages.traced import Word
 from dtlint.source import Span
-from dtlint.value import Origin, Plain, Setting, Unknown, Value, default
+from dtlint.value import Plain, Setting, Unknown, Value, default
 
 __all__ = [
     "looks_like_config",
@@ -161,7 +163,7 @@ def _launch(keys: Keys, place: Span | None, called: bool) -> Iterator[Claim]:
     if keys.node(*NAMES["launch.nodes"]) is None:
         yield Claim("launch.nodes", _nodes_unasked(called), NAMES["launch.nodes"][0])
     yield from one(keys, NAMES["launch.nodes"], "launch.nodes", whole_number)
-    yield from one(keys, NAMES["launch.processes_per_node"], "launch.processes_per_node", _devices)
+    yield from one(keys, NAMES["launch.processes_per_node"], "launch.processes_per_node", devices)
 
 
 def _nodes_unasked(called: bool) -> Setting:
@@ -169,18 +171,6 @@ def _nodes_unasked(called: bool) -> Setting:
     if called:
         return default(1, _TOOL)
     return Unknown("the config leaves the number of nodes to the command line", "--set launch.nodes=...")
-
-
-def _devices(node: Node) -> Setting:
-    """A count, a list of numbers of GPUs (be it as text), or -1 and "auto" for all of the machine."""
-    if node.kind == "array":
-        return Value(len(node.items), Origin("written", node.span))
-    text = str(node.value).strip("[]")
-    if text in ("-1", "auto"):
-        return unread(node, "every GPU of the node is used")._replace(means="cluster.gpus_per_node")
-    if node.kind == "string" and "," in text:
-        return setting(node, len([part for part in text.split(",") if part.strip()]))
-    return whole_number(node)
 
 
 # Megatron models
@@ -219,7 +209,7 @@ def _bounds(keys: Keys) -> tuple[str, ...]:
 
 
 def _bound(node: Node) -> Setting:
-    return unread(node, "it bounds the samples, which may be far shorter")
+    return unread(node, BOUNDS)
 
 
 def _precision(keys: Keys) -> Iterator[Claim]:

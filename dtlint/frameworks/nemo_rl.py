@@ -13,6 +13,7 @@ from dtlint.frameworks.deepspeed_values import format_name, number, whole_number
 from dtlint.frameworks.dotted_keys import Keys, put_over
 from dtlint.frameworks.hydra import option, overrides
 from dtlint.frameworks.keys import ON, Meaning, claims_of, hidden, model_named, product, spelled
+from dtlint.frameworks.lengths import at_most
 from dtlint.frameworks.omegaconf import resolved
 from dtlint.languages.json_tree import Document, Node, entry, setting
 from dtlint.languages.traced import Word
@@ -234,9 +235,7 @@ def _length(keys: Keys) -> Iterator[Claim]:
     node = keys.node(f"{_POLICY}.max_total_sequence_length")
     value = None if node is None else whole_number(node)
     if isinstance(value, Value):
-        note = "it bounds the samples, which may be far shorter"
-        origin = value.origin._replace(kind="assumed", note=note, how="--set data.sequence_length=N")
-        yield Claim("data.sequence_length", value._replace(origin=origin), f"{_POLICY}.max_total_sequence_length")
+        yield Claim("data.sequence_length", at_most(value), f"{_POLICY}.max_total_sequence_length")
 
 
 def _adapters(keys: Keys, section: str) -> Iterator[Claim]:

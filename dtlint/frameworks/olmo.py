@@ -13,6 +13,7 @@ from dtlint.frameworks.deepspeed_values import known, number, whole_number, word
 from dtlint.frameworks.dotted_keys import Keys
 from dtlint.frameworks.keys import ON, Meaning, claims_of, flag_words, hidden, keys_of, spelled
 from dtlint.frameworks.omegaconf import resolved
+from dtlint.frameworks.options import is_number
 from dtlint.languages.json_tree import Document, Node, entry, setting
 from dtlint.languages.traced import Word
 from dtlint.value import Origin, Plain, Setting, Unknown, Value
@@ -117,18 +118,10 @@ def _duration(keys: Keys) -> Iterator[Claim]:
     if node is None or not isinstance(told, Value):
         return
     text = str(told.value)
-    if text.endswith("T") and _is_number(text[:-1]):
+    if text.endswith("T") and is_number(text[:-1]):
         yield Claim("run.tokens", told._replace(value=float(text[:-1])), "max_duration")
     elif text.isdecimal() and len(text) < 20:
         yield Claim("run.steps", told._replace(value=int(text)), "max_duration")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _recomputed(keys: Keys) -> Iterator[Claim]:

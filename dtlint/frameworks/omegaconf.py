@@ -155,7 +155,7 @@ def _with_way(value: Setting, step: Step) -> Setting:
 
 
 def _of_resolver(name: str, resolver: str, text: str, node: Node, look: _Look, depth: int) -> Node:
-    given = [part.strip() for part in _arguments(text)]
+    given = [part.strip() for part in at_commas(text, "{[", "}]")] if text.strip() else []
     if resolver in ("oc.env", "env") and given and re.fullmatch(r"\w+", given[0]):
         return _of_variable(name, given, node, look, depth)
     if resolver == "oc.select" and given:
@@ -287,20 +287,20 @@ def _closing(text: str, start: int) -> int | None:
     return None
 
 
-def _arguments(text: str) -> list[str]:
-    """The arguments of a resolver, cut at the commas outside of quotes and braces."""
+def at_commas(text: str, opening: str, closing: str) -> list[str]:
+    """A text cut at its commas, but for those within quotes and between brackets of these kinds."""
     found, start, depth, quote = [], 0, 0, ""
     for index, char in enumerate(text):
         if quote or char in _QUOTES:
             quote = "" if char == quote else quote or char
-        elif char in "{[":
+        elif char in opening:
             depth += 1
-        elif char in "}]":
+        elif char in closing:
             depth -= 1
         elif char == "," and not depth:
             found.append(text[start:index])
             start = index + 1
-    return [*found, text[start:]] if text.strip() else []
+    return [*found, text[start:]]
 
 
 def _unquoted(text: str) -> str:

@@ -14,11 +14,12 @@ from dtlint.frameworks.arguments import stretch, texts
 from dtlint.frameworks.deepspeed_values import format_name, known, number, whole_number
 from dtlint.frameworks.dotted_keys import Keys, Read, node_of, one, unread, written_name
 from dtlint.frameworks.keys import model_named
+from dtlint.frameworks.lengths import at_most
 from dtlint.frameworks.options import known_head, literal_place
 from dtlint.languages.json_tree import Document, Node, setting
 from dtlint.languages.traced import Word
 from dtlint.source import Span
-from dtlint.value import Plain, Setting, Unknown, Value
+from dtlint.value import Plain, Setting, Unknown
 
 LAYER = "openrlhf"
 CRITICS_LAYER = "openrlhf-critic"
@@ -183,12 +184,7 @@ def _attention(keys: Keys) -> Iterator[Claim]:
 def _length(keys: Keys) -> Iterator[Claim]:
     """The longest sample; packed ones share a row."""
     for claim in one(keys, _LENGTHS, "data.sequence_length", whole_number):
-        value = claim.value
-        if isinstance(value, Value):
-            note = "it bounds the samples, which may be far shorter"
-            origin = value.origin._replace(kind="assumed", note=note, how="--set data.sequence_length=N")
-            value = value._replace(origin=origin)
-        yield claim._replace(value=value)
+        yield claim._replace(value=at_most(claim.value))
 
 
 # Workers under Ray

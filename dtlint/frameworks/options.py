@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from dtlint.frameworks.lengths import at_most
 from dtlint.languages.traced import Word, setting_of
 from dtlint.record import NamedTuple
 from dtlint.source import Span
-from dtlint.value import Origin, Setting, Unknown, Value
+from dtlint.value import Origin, Setting, Unknown
 
 MOST_VALUES = 2
 """Words that an option of a launcher takes at most."""
@@ -160,11 +161,7 @@ def integer(word: Word | None) -> Setting:
 
 def bound(word: Word | None) -> Setting:
     """The length of the longest sample, which does not tell how long the samples are: an assumed one."""
-    value = integer(word)
-    if not isinstance(value, Value):
-        return value
-    note = "it bounds the samples, which may be far shorter"
-    return value._replace(origin=value.origin._replace(kind="assumed", note=note, how="--set data.sequence_length=N"))
+    return at_most(integer(word))
 
 
 def whole(text: str) -> int | None:
@@ -173,6 +170,15 @@ def whole(text: str) -> int | None:
         return int(text) if len(text) <= 40 else None
     except ValueError:
         return None
+
+
+def is_number(text: str) -> bool:
+    """Whether Python's float() reads a text."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def number(word: Word | None) -> Setting:

@@ -15,6 +15,7 @@ from dtlint.frameworks.deepspeed_values import flag, known, number, whole_number
 from dtlint.frameworks.dotted_keys import Keys
 from dtlint.frameworks.interpreter import program_name
 from dtlint.frameworks.keys import ON, Meaning, claims_of, hidden, keys_of, spelled
+from dtlint.frameworks.lengths import at_most
 from dtlint.frameworks.omegaconf import resolved
 from dtlint.frameworks.program import model_claim
 from dtlint.languages.json_tree import Document, Node, entry, setting
@@ -188,10 +189,9 @@ def _length(keys: Keys) -> Iterator[Claim]:
     if node is None:
         return
     value = whole_number(node)
-    if isinstance(value, Value) and keys.known("dataset.packed") is not True:
-        note = "it bounds the samples, which may be far shorter"
-        value = value._replace(origin=value.origin._replace(kind="assumed", note=note, how="dataset.packed: True"))
-    yield Claim("data.sequence_length", value, "tokenizer.max_seq_len")
+    packed = keys.known("dataset.packed") is True
+    told = value if packed else at_most(value, "dataset.packed: True")
+    yield Claim("data.sequence_length", told, "tokenizer.max_seq_len")
 
 
 def _optimizer(keys: Keys) -> Iterator[Claim]:

@@ -10,7 +10,7 @@ from dtlint.catalog.training_arguments import TrainingArgument, training_argumen
 from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import meant, texts
 from dtlint.frameworks.flag_list import Flags, switch
-from dtlint.frameworks.options import Option, whole
+from dtlint.frameworks.options import Option, is_number, whole
 from dtlint.frameworks.transformers_fsdp import WORDS, is_fsdp
 from dtlint.languages.traced import setting_of
 from dtlint.value import Setting, Value, written
@@ -97,18 +97,10 @@ def expected_of(field: TrainingArgument, text: str) -> str:
         return "" if text in field.words else "one of " + ", ".join(field.words)
     fits = {
         "int": lambda: whole(text) is not None,
-        "float": lambda: _is_float(text),
+        "float": lambda: is_number(text),
         "flag": lambda: text.lower() in _TRUTHS,
     }
     return "" if field.takes not in fits or fits[field.takes]() else _KINDS[field.takes]
-
-
-def _is_float(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _both_formats(flags: Flags) -> Iterator[Member]:

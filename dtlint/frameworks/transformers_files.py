@@ -52,6 +52,11 @@ def overrides_of(program: Sequence[Word]) -> tuple[Word, ...]:
     return tuple(word for word in program[1:] if re.match(r"[a-z_]\w*=", word.shown))
 
 
+def starts_with_file(words: Sequence[Word]) -> bool:
+    """Whether a launch passes its arguments in a file (`train.py args.json`): what the words lack may stand there."""
+    return any((word.text or "").endswith(SUFFIXES) for word in words[:1])
+
+
 def named_file(program: Sequence[Word]) -> tuple[NamedFile, ...]:
     """The file of arguments that a program is given: as its first argument, or by --config."""
     words = [word for word in program[1:] if word.text not in _COMMANDS]

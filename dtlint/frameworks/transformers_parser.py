@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from dtlint.frameworks import Member, Reading
 from dtlint.frameworks.transformers import read_arguments, recognise
+from dtlint.frameworks.transformers_files import starts_with_file
 from dtlint.languages.python.arguments import is_dataclass
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import Call, calls
@@ -20,7 +21,10 @@ LAYER = "trainer-parser"
 
 _PARSERS = ("transformers.HfArgumentParser", "transformers.hf_argparser.HfArgumentParser")
 _TRAINING = ("transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments")
-_READING = ("parse_args_into_dataclasses", "parse_json_file", "parse_yaml_file", "parse_dict")
+FILE_PARSERS = frozenset(("parse_json_file", "parse_yaml_file", "parse_dict"))
+"""Methods of the parser by which arguments come from elsewhere than the command line."""
+
+_READING = FILE_PARSERS | {"parse_args_into_dataclasses"}
 _TOLERANT = ("return_remaining_strings", "allow_extra_keys")
 _KNOWN_ONLY = "parse_known_args"
 _DEEPEST = 8
@@ -49,8 +53,7 @@ def read(program: Program) -> Reading:
 def read_line(program: Program, words: Sequence[Word], parser: Reading) -> Reading:
     """The arguments of a launch whose words alone do not tell that the Trainer reads them, as its program does."""
     line = (literal_word(program.main.source.path, program.main.source.span(0, 0)), *words)
-    named = any((word.text or "").endswith((".json", ".yaml", ".yml")) for word in words[:1])
-    if not parser.collections or recognise(line) or named:
+    if not parser.collections or recognise(line) or starts_with_file(words):
         return Reading("transformers-arguments")
     return read_arguments(line)
 

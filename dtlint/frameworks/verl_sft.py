@@ -15,6 +15,7 @@ from dtlint.frameworks.deepspeed_values import format_name, number, whole_number
 from dtlint.frameworks.dotted_keys import Keys, without_part
 from dtlint.frameworks.hydra import overrides
 from dtlint.frameworks.keys import ON, Meaning, claims_of, hidden, keys_of, model_named, spelled
+from dtlint.frameworks.lengths import at_most
 from dtlint.frameworks.omegaconf import resolved
 from dtlint.frameworks.verl_workers import ENGINE, layout_claims, packed_samples
 from dtlint.languages.json_tree import Document, setting
@@ -112,9 +113,7 @@ def _length(keys: Keys) -> Iterator[Claim]:
     node = keys.node("data.max_length")
     value = None if node is None else whole_number(node)
     if isinstance(value, Value):
-        note = "it bounds the samples, which may be far shorter"
-        origin = value.origin._replace(kind="assumed", note=note, how="--set data.sequence_length=N")
-        yield Claim("data.sequence_length", value._replace(origin=origin), "data.max_length")
+        yield Claim("data.sequence_length", at_most(value), "data.max_length")
 
 
 def _offload(keys: Keys) -> Iterator[Claim]:

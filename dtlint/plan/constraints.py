@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 Constraint = Callable[["Plan"], "str | None"]
 CONSTRAINTS: list[tuple[str, Constraint]] = []
 DEEPSPEED_PIPELINES = ("deepspeed", "megatron-deepspeed", "gpt-neox")
-"""Frameworks whose pipeline is DeepSpeed's, which splits its layers by weight."""
+"""Frameworks whose pipeline is DeepSpeed's (deepspeedai/DeepSpeed 0.19.6 runtime/pipe)."""
+
+UNEVEN_PIPELINES = (*DEEPSPEED_PIPELINES, "torchtitan", "nanotron")
+"""Frameworks whose stages may have unequal numbers of layers: DeepSpeed's PipelineModule._partition_layers, torchtitan
+v0.2.2 distributed/pipeline_parallel.py generate_llm_fqn_per_model_part, nanotron 2411b02 models/base.py build_model."""
 
 
 def violations(plan: Plan) -> list[Infeasible]:
@@ -65,8 +69,8 @@ def _heads(plan: Plan) -> str | None:
 def _layers(plan: Plan) -> str | None:
     layers, stages = plan.integer("model.layers"), plan.integer("parallel.pipeline") or 1
     chunks = stages * (plan.integer("parallel.virtual_pipeline") or 1)
-    by_weight = plan.word("framework") in DEEPSPEED_PIPELINES
-    if layers is None or stages == 1 or by_weight or layers % chunks == 0:
+    uneven = plan.word("framework") in UNEVEN_PIPELINES
+    if layers is None or stages == 1 or uneven or layers % chunks == 0:
         return None
     if plan.setting("parallel.stage_layers") is not None:
         return None

@@ -5,11 +5,11 @@ memory, the best plans beside today's, and what changes where.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
 from typing import TYPE_CHECKING
 
 from dtlint.interval import Interval
-from dtlint.report.terminal import printable
+from dtlint.report.html.document import document
+from dtlint.report.html.markup import Markup, escape
 from dtlint.report.tune import (
     cautions,
     counts_line,
@@ -51,25 +51,21 @@ def tuned_html(pairs: Sequence[tuple[Run, Tuned]]) -> str:
     """The page of every run's search."""
     sections = "".join(f"<section>{''.join(_section(run, tuned))}</section>" for run, tuned in pairs)
     body = sections or "<p>No plan was read that can be searched.</p>"
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>dtlint tune</title><style>{STYLE}</style></head><body>{body}</body></html>\n"
-    )
+    return document("dtlint tune", STYLE, Markup(body))
 
 
 def _section(run: Run, tuned: Tuned) -> Iterable[str]:
-    yield f"<h1>{_text(run_place(run))}</h1><p>{_text(plan_line(tuned.today))}</p>"
+    yield f"<h1>{escape(run_place(run))}</h1><p>{escape(plan_line(tuned.today))}</p>"
     if tuned.needs:
-        needs = "".join(f"<li>{_text(unknown_shown(need))}</li>" for need in tuned.needs)
+        needs = "".join(f"<li>{escape(unknown_shown(need))}</li>" for need in tuned.needs)
         yield f"<p>Not ranked: memory and time cannot be told apart without</p><ul>{needs}</ul>"
         return
-    yield f"<p>{_text(counts_line(tuned))}.</p>"
+    yield f"<p>{escape(counts_line(tuned))}.</p>"
     yield picture(tuned)
     yield _table(tuned)
     for name, offer in named_offers(tuned):
         yield from _offer(name, offer, tuned)
-    notes = "".join(f"<li>{_text(sentence)}</li>" for sentence in (*left_out(tuned), *remarks(tuned)))
+    notes = "".join(f"<li>{escape(sentence)}</li>" for sentence in (*left_out(tuned), *remarks(tuned)))
     yield f"<h2>What was left out and taken as given</h2><ul>{notes}</ul>"
 
 
@@ -88,27 +84,22 @@ def _row(name: str, found: Estimate, plan: str, kind: str) -> str:
         spell(Interval(found.low.memory.device_bytes, found.high.memory.device_bytes), "gb"),
         free_shown(found),
     )
-    cells = "".join(f'<td class="number">{_text(number)}</td>' for number in numbers)
-    return f'<tr class="{kind}"><td>{_text(name)}</td>{cells}<td>{_text(plan)}</td></tr>'
+    cells = "".join(f'<td class="number">{escape(number)}</td>' for number in numbers)
+    return f'<tr class="{kind}"><td>{escape(name)}</td>{cells}<td>{escape(plan)}</td></tr>'
 
 
 def _offer(name: str, offer: Offer, tuned: Tuned) -> Iterable[str]:
-    yield f"<h3>{_text(name)}. {_text(split_shown(offer.plan))}: {_text(gain_shown(offer, tuned))}</h3>"
+    yield f"<h3>{escape(name)}. {escape(split_shown(offer.plan))}: {escape(gain_shown(offer, tuned))}</h3>"
     if offer.changes:
         head = "<tr><th>where</th><th>setting</th><th>today</th><th>then</th></tr>"
         rows = "".join(map(_change, offer.changes))
         yield f'<div class="scroll"><table>{head}{rows}</table></div>'
     else:
         yield "<p>Today's plan as it is.</p>"
-    yield from (f'<p class="caution">{_text(sentence)}</p>' for sentence in cautions(offer))
+    yield from (f'<p class="caution">{escape(sentence)}</p>' for sentence in cautions(offer))
 
 
 def _change(change: Change) -> str:
-    old = f"<code>{_text(change.old)}</code>" if change.old else f"not written, {_text(value_shown(change.before))}"
-    cells = (_text(place_shown(change)), _text(change.setting), old, f"<code>{_text(change.new)}</code>")
+    old = f"<code>{escape(change.old)}</code>" if change.old else f"not written, {escape(value_shown(change.before))}"
+    cells = (escape(place_shown(change)), escape(change.setting), old, f"<code>{escape(change.new)}</code>")
     return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
-
-
-def _text(text: str) -> str:
-    """Text of files and plans as HTML shows it, whatever it holds."""
-    return escape(printable(text))

@@ -12,6 +12,7 @@ from dtlint.languages.shell.text import Text, flat
 from dtlint.languages.traced import Lost, Script
 from dtlint.languages.yaml import read_documents
 from dtlint.languages.yaml_text import EmbeddedSource
+from dtlint.runs.configs import YAML_SUFFIXES
 from dtlint.runs.model import Options
 from dtlint.runs.tree import MOST_SEARCHED, Tree
 from dtlint.source import Problem, Source, Unreadable
@@ -19,7 +20,6 @@ from dtlint.source import Problem, Source, Unreadable
 SHARED = ("ConfigMap", "TrainingRuntime", "ClusterTrainingRuntime")
 """Kinds of manifest that others name."""
 
-YAML_SUFFIXES = (".yaml", ".yml")
 ReadFile = Callable[[str], "Source | None"]
 
 

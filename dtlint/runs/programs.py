@@ -104,7 +104,10 @@ def module_of(entry: Source, tree: Tree) -> Program:
 
 
 def _followed(entry: Source, tree: Tree, name: str = "__main__") -> Program:
-    return follow(entry, module_finder(entry, tree), config_finder(entry, tree), _shared(tree), name)
+    from dtlint.frameworks.transformers_parser import FILE_PARSERS
+
+    found = follow(entry, module_finder(entry, tree), config_finder(entry, tree), _shared(tree), name)
+    return found._replace(file_parsers=FILE_PARSERS)
 
 
 def module_in(tree: Tree, source: Source) -> Module:
@@ -122,13 +125,10 @@ def _shared(tree: Tree) -> Shared:
 def _with_words(program: Program, words: tuple[Word, ...] | None) -> Program:
     if words is None:
         return program
-    is_open = any(word.many for word in words) or _names_file(words)
+    from dtlint.frameworks.transformers_files import starts_with_file
+
+    is_open = any(word.many for word in words) or starts_with_file(words)
     return with_given(program, command_line(program, words), is_open)
-
-
-def _names_file(words: tuple[Word, ...]) -> bool:
-    """Whether a launch passes its arguments in a file (`train.py args.json`): what the words lack may stand there."""
-    return any((word.text or "").endswith((".json", ".yaml", ".yml")) for word in words[:1])
 
 
 def config_finder(entry: Source, tree: Tree) -> Callable[[str], Node | None]:

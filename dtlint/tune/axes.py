@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from dtlint.catalog import largest, least_tokens, searched
-from dtlint.plan.constraints import DEEPSPEED_PIPELINES
+from dtlint.plan.constraints import UNEVEN_PIPELINES
 from dtlint.record import NamedTuple
 from dtlint.value import Plain
 
@@ -104,9 +104,9 @@ def _tensor(plan: Plan) -> Iterable[int]:
 
 
 def _pipeline(plan: Plan) -> Iterable[int]:
-    layers, by_weight = plan.integer("model.layers") or 1, plan.word("framework") in DEEPSPEED_PIPELINES
+    layers, uneven = plan.integer("model.layers") or 1, plan.word("framework") in UNEVEN_PIPELINES
     counts = (count for count in _divisors(plan.integer("parallel.world_size")) if count <= layers)
-    return (count for count in counts if by_weight or layers % count == 0)
+    return (count for count in counts if uneven or layers % count == 0)
 
 
 def _chunks(plan: Plan) -> Iterable[int]:

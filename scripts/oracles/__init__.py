@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from random import Random
+from typing import NamedTuple, Protocol, TypeVar
 
 ANSWERS = Path(__file__).parents[2] / "tests" / "data" / "oracles"
 """One file per framework: what it was asked and what it said."""
 
 VALID = "valid"
 """The kind of the questions that the framework is expected to accept."""
+
+Case = TypeVar("Case")
+"""What a question is made of, as the module of its questions has it."""
 
 Plain = bool | int | float | str | None
 
@@ -57,6 +65,34 @@ class Oracle(Protocol):
 
     def ask(self, question: Question) -> Answer:
         """What the framework says."""
+
+
+def with_mutants(
+    valid: Sequence[Case],
+    kinds: Mapping[str, Callable[[list[Case], Random], Iterable[Case]]],
+    question: Callable[[str, str, Case], Question],
+) -> list[Question]:
+    """The valid cases first, then for each mistake what it makes of them; the same at each call."""
+    random, cases = Random(0), list(valid)
+    asked = [question(f"{VALID}-{index}", VALID, case) for index, case in enumerate(cases)]
+    for kind, mutants in kinds.items():
+        asked.extend(question(f"{kind}-{index}", kind, case) for index, case in enumerate(mutants(cases, random)))
+    return asked
+
+
+@contextmanager
+def at_hand(files: Mapping[str, str]) -> Iterator[StringIO]:
+    """A question's files in a folder of their own, which is the current one; yields what is said on standard error."""
+    said = StringIO()
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        for name, text in files.items():
+            Path(folder, name).write_text(text, encoding="utf-8")
+        stack.callback(os.chdir, Path.cwd())
+        os.chdir(folder)
+        stack.enter_context(redirect_stderr(said))
+        stack.enter_context(redirect_stdout(StringIO()))
+        yield said
 
 
 def keep(

@@ -7,19 +7,16 @@ A machine of eight GPUs is pretended.
 
 from __future__ import annotations
 
-import io
 import os
 import shlex
 import socket
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, redirect_stderr
-from pathlib import Path
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from oracles import Answer, Plain, Question
+from oracles import Answer, Plain, Question, at_hand
 from oracles.accelerate_questions import questions
 
 __all__ = ["EXPLAINED", "PACKAGES", "REFUSALS", "accepted", "ask", "questions"]
@@ -41,15 +38,7 @@ _STAGES = {"FULL_SHARD": 3, "SHARD_GRAD_OP": 2, "NO_SHARD": 0, "HYBRID_SHARD": 3
 
 def ask(question: Question) -> Answer:
     """What Accelerate says to a launch, and what it settles on."""
-    said = io.StringIO()
-    with ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory())
-        for name, text in question.files.items():
-            Path(folder, name).write_text(text, encoding="utf-8")
-        stack.callback(os.chdir, Path.cwd())
-        os.chdir(folder)
-        stack.enter_context(redirect_stderr(said))
-        stack.enter_context(_machine())
+    with at_hand(question.files) as said, _machine():
         try:
             return Answer(None, _launched(shlex.split(question.files["launch.sh"], comments=True)[2:]))
         except REFUSALS as error:

@@ -8,15 +8,13 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
-from io import StringIO
-from pathlib import Path
-from typing import Any
+from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
+from typing import Any, cast
 from unittest.mock import MagicMock, patch
 
-from oracles import Answer, Plain, Question
+from oracles import Answer, Plain, Question, at_hand
 from oracles.axolotl_questions import GPUS, questions
 
 __all__ = ["EXPLAINED", "PACKAGES", "ask", "questions"]
@@ -33,15 +31,7 @@ def ask(question: Question) -> Answer:
     """What Axolotl says to the config, and what it settles on."""
     import yaml
 
-    with ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory())
-        for name, text in question.files.items():
-            Path(folder, name).write_text(text, encoding="utf-8")
-        stack.callback(os.chdir, Path.cwd())
-        os.chdir(folder)
-        stack.enter_context(redirect_stderr(StringIO()))
-        stack.enter_context(redirect_stdout(StringIO()))
-        stack.enter_context(_machine(_world(question.files["launch.sh"])))
+    with at_hand(question.files), _machine(_world(question.files["launch.sh"])):
         try:
             return Answer(None, _derived(_settled(yaml.safe_load(question.files["config.yaml"]))))
         except (ValueError, TypeError, ImportError, AttributeError) as error:
@@ -122,9 +112,23 @@ def _framework(found: Any) -> str:
 
 
 def _formats(found: Any) -> dict[str, Plain]:
-    """Weights that are loaded in 16 bits stay so under DDP; DeepSpeed and FSDP decide by themselves."""
-    sharded = found.deepspeed or found.fsdp or found.fsdp_config
-    return {"precision.master": "none"} if (found.bfloat16 or found.float16) and not sharded else {}
+    """The copy of the weights that trains: what they are loaded in, which FSDP raises to fp32 where the Trainer is
+    asked for mixed precision. DeepSpeed decides by itself, and so does PEFT of adapters.
+    """
+    if found.deepspeed or found.adapter or str(found.torch_dtype) == "torch.float32":
+        return {}
+    asked = _mixed_precision(found)
+    raised = (found.fsdp or found.fsdp_config) and (asked.get("bf16") or asked.get("fp16"))
+    return {"precision.master": "fp32" if raised else "none"}
+
+
+def _mixed_precision(found: Any) -> Mapping[str, Any]:
+    """The Trainer's arguments about formats, as Axolotl's own builder makes them."""
+    from axolotl.core.builders.base import TrainerBuilderBase
+
+    told: dict[str, Any] = {}
+    TrainerBuilderBase._configure_precision_settings(cast("Any", SimpleNamespace(cfg=found)), told)
+    return told
 
 
 def _checkpointing(found: Any) -> dict[str, Plain]:

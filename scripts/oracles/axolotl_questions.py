@@ -30,6 +30,17 @@ _FORMATS: Sequence[Keys] = (
     {"bfloat16": True},
     {"bf16": "auto", "tf32": True, "fp16": False},
 )
+_ALONE: Sequence[Keys] = (
+    {},
+    {"fp16": True},
+    {"bf16": "auto", "fp16": True},
+    {"bf16": None},
+    {"float16": True},
+    {"float16": True, "bf16": False},
+    {"bfloat16": True, "bf16": False},
+    {"bfloat16": True, "fp16": True, "bf16": False},
+)
+"""Formats beside what holds where nothing is written, and those without mixed precision."""
 _CHECKPOINTING: Sequence[Keys] = (
     {"gradient_checkpointing": True},
     {"gradient_checkpointing": False},
@@ -76,11 +87,13 @@ def questions() -> list[Question]:
         "refused-combination": list(_together(pick)),
         "setting-type": list(_types(pick)),
     }
-    return [
-        Question(f"{kind}-{number:03}", kind, _files(keys, pick), _SETTINGS)
-        for kind, several in kinds.items()
-        for number, keys in enumerate(several)
-    ]
+    asked = [each for kind, several in kinds.items() for each in _numbered(kind, several, pick)]
+    apart = random.Random(12)
+    return [*asked, *_numbered("formats", list(_formats(apart)), apart)]
+
+
+def _numbered(kind: str, several: Sequence[Keys], pick: random.Random) -> list[Question]:
+    return [Question(f"{kind}-{number:03}", kind, _files(keys, pick), _SETTINGS) for number, keys in enumerate(several)]
 
 
 def _base(pick: random.Random) -> Keys:
@@ -230,6 +243,13 @@ def _types(pick: random.Random) -> Iterator[Keys]:
         ("reshard_after_forward", "FULL_SHARD"),
     ):
         yield _with(pick, _FSDP2, {"fsdp_config": {**_part(_FSDP2), name: wrong}})
+
+
+def _formats(pick: random.Random) -> Iterator[Keys]:
+    """Each way to ask for a format, under DDP and both FSDPs."""
+    for asked in (*_FORMATS, *_ALONE):
+        for sharded in ({}, _FSDP1, _FSDP2):
+            yield {**_base(pick), **asked, **sharded, "sample_packing": False}
 
 
 def _files(keys: Keys, pick: random.Random) -> dict[str, str]:

@@ -6,18 +6,15 @@ processes start. DeepSpeed itself is not asked: its strategy is built beside an 
 
 from __future__ import annotations
 
-import io
 import os
 import shlex
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
-from pathlib import Path
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import MagicMock, patch
 
-from oracles import Answer, Plain, Question
+from oracles import Answer, Plain, Question, at_hand
 from oracles.lightning_questions import GPUS, questions
 
 __all__ = ["EXPLAINED", "PACKAGES", "ask", "questions"]
@@ -39,16 +36,7 @@ _BYTES = {"bf16": 2, "fp16": 2, "fp32": 4}
 
 def ask(question: Question) -> Answer:
     """What Lightning says to a config or a call, and what it settles on."""
-    said = io.StringIO()
-    with ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory())
-        for name, text in question.files.items():
-            Path(folder, name).write_text(text, encoding="utf-8")
-        stack.callback(os.chdir, Path.cwd())
-        os.chdir(folder)
-        stack.enter_context(redirect_stderr(said))
-        stack.enter_context(redirect_stdout(io.StringIO()))
-        stack.enter_context(_machine())
+    with at_hand(question.files) as said, _machine():
         try:
             return Answer(None, _derived(_trainer(question.files)))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever stops the launch is its answer

@@ -8,16 +8,13 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
-from io import StringIO
-from pathlib import Path
+from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from oracles import Answer, Plain, Question
+from oracles import Answer, Plain, Question, at_hand
 from oracles.llama_factory_questions import GPUS, questions
 
 __all__ = ["EXPLAINED", "PACKAGES", "ask", "questions"]
@@ -30,18 +27,9 @@ _PROGRAMS = ("train", "src/train.py")
 
 def ask(question: Question) -> Answer:
     """What LLaMA-Factory says to its arguments, and what it settles on."""
-    said = StringIO()
     words = shlex.split(question.files["launch.sh"].replace("\\\n", " "), comments=True)
     start = next(index for index, word in enumerate(words) if word in _PROGRAMS)
-    with ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory())
-        for name, text in question.files.items():
-            Path(folder, name).write_text(text, encoding="utf-8")
-        stack.callback(os.chdir, Path.cwd())
-        os.chdir(folder)
-        stack.enter_context(redirect_stderr(said))
-        stack.enter_context(redirect_stdout(StringIO()))
-        stack.enter_context(_rank(_world(words[:start])))
+    with at_hand(question.files) as said, _rank(_world(words[:start])):
         try:
             return Answer(None, _derived(*_parsed(words[start + 1 :])))
         except (ValueError, AssertionError, TypeError, KeyError, AttributeError, OSError, SystemExit) as error:

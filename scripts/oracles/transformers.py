@@ -5,21 +5,18 @@ The processes that the launch would start are pretended, and the Accelerator of 
 
 from __future__ import annotations
 
-import io
 import os
 import shlex
 import sys
-import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, redirect_stderr
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from oracles import Answer, Plain, Question
+from oracles import Answer, Plain, Question, at_hand
 from oracles.accelerate import REFUSALS, accepted
 from oracles.transformers_questions import HIDDEN, questions
 
@@ -47,16 +44,8 @@ class ModelArguments:
 
 def ask(question: Question) -> Answer:
     """What the program says to its arguments, and what the Trainer settles on."""
-    said = io.StringIO()
     launch = shlex.split(question.files["launch.sh"], comments=True)
-    with ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory())
-        for name, text in question.files.items():
-            Path(folder, name).write_text(text, encoding="utf-8")
-        stack.callback(os.chdir, Path.cwd())
-        os.chdir(folder)
-        stack.enter_context(redirect_stderr(said))
-        stack.enter_context(_machine(_world(launch)))
+    with at_hand(question.files) as said, _machine(_world(launch)):
         try:
             return Answer(None, _trained(launch))
         except REFUSALS as error:

@@ -10,7 +10,7 @@ from itertools import product
 from random import Random
 from typing import NamedTuple
 
-from oracles import VALID, Question
+from oracles import Question, with_mutants
 
 Keys = dict[str, object]
 
@@ -64,13 +64,7 @@ class Case(NamedTuple):
 
 def questions() -> list[Question]:
     """Valid trainings first, then one list of mutants for each mistake that Transformers checks."""
-    random = Random(0)
-    valid = list(_valid())
-    asked = [_question(f"valid-{index}", VALID, case) for index, case in enumerate(valid)]
-    for kind, mutants in _KINDS.items():
-        found = list(mutants(valid, random))
-        asked.extend(_question(f"{kind}-{index}", kind, case) for index, case in enumerate(found))
-    return asked
+    return with_mutants(list(_valid()), _KINDS, _question)
 
 
 def _question(name: str, kind: str, case: Case) -> Question:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dtlint.frameworks import Reading
 from dtlint.frameworks.jobs import (
     Job,
     combined,
@@ -17,22 +16,21 @@ from dtlint.frameworks.jobs import (
     text_of_setting,
     told_at_run,
 )
-from dtlint.frameworks.kubernetes.pods import Find, Pod, gpus_of, jobs_of, machine_claims, nodes_claim, replicas
+from dtlint.frameworks.kubernetes.pods import (
+    Find,
+    Group,
+    Pod,
+    gpus_of,
+    jobs_of,
+    reading_of,
+    replicas,
+)
 from dtlint.languages.json_tree import Node, member
 from dtlint.languages.shell.text import Text
-from dtlint.record import NamedTuple
 from dtlint.source import Span
 from dtlint.value import Setting, Unknown
 
 _OTHERS = "these pods ask for no GPU, and which of the others train is not known"
-
-
-class Group(NamedTuple):
-    """Pods of one template, and how many of them there are."""
-
-    name: str
-    pod: Pod
-    pods: Setting
 
 
 def read_job_set(root: Node, find: Find) -> list[Job]:
@@ -125,12 +123,6 @@ def _all_jobs(
         reading = reading._replace(collections=everywhere(nodes, place)) if numbered else reading
         jobs.extend(jobs_of(group.pod, reading, variables))
     return jobs
-
-
-def reading_of(layer: str, place: Span, group: Group, nodes: Setting) -> Reading:
-    """The machines of a group of pods."""
-    claims = (*nodes_claim(nodes, "replicas"), *machine_claims(group.pod, gpus_of(group.pod)))
-    return Reading(layer, place, claims)
 
 
 def nodes_of(group: Group, groups: Sequence[Group]) -> Setting:

@@ -13,6 +13,8 @@ from dtlint.languages.shell.quoting import quoted
 from dtlint.languages.shell.text import Text, cut, flat, known, through, unknown
 from dtlint.languages.traced import Word
 from dtlint.languages.yaml_text import text_of
+from dtlint.record import NamedTuple
+from dtlint.source import Span
 from dtlint.value import Setting, Unknown, Value
 
 Find = Callable[[str, str], "Node | None"]
@@ -56,6 +58,20 @@ class Pod:
     def containers(self) -> tuple[Node, ...]:
         """The containers that run side by side."""
         return items(self.spec, "containers")
+
+
+class Group(NamedTuple):
+    """Pods of one template, and how many of them there are."""
+
+    name: str
+    pod: Pod
+    pods: Setting
+
+
+def reading_of(layer: str, place: Span, group: Group, nodes: Setting) -> Reading:
+    """The machines of a group of pods."""
+    claims = (*nodes_claim(nodes, "replicas"), *machine_claims(group.pod, gpus_of(group.pod)))
+    return Reading(layer, place, claims)
 
 
 def gpus_of(pod: Pod) -> Setting | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dtlint.frameworks import Reading
 from dtlint.frameworks.jobs import (
     Job,
     combined,
@@ -18,12 +17,11 @@ from dtlint.frameworks.jobs import (
     text_of_setting,
     told_at_run,
 )
-from dtlint.frameworks.kubernetes.pods import Find, Pod, gpus_of, jobs_of, machine_claims, nodes_claim, replicas
+from dtlint.frameworks.kubernetes.pods import Find, Group, Pod, jobs_of, reading_of, replicas
 from dtlint.languages.json_tree import Node, member
 from dtlint.languages.shell.text import Text
 from dtlint.languages.traced import Piece
 from dtlint.languages.yaml_text import text_of
-from dtlint.record import NamedTuple
 from dtlint.value import Origin, Setting, Unknown, Value
 
 LAYER = "pytorch-job"
@@ -31,19 +29,11 @@ PORT = "23456"
 """The port of the rendezvous where the manifest names none (training-operator v1.9.0, pytorchjob_types.go)."""
 
 
-class _Group(NamedTuple):
-    """Pods of one template: the master, or the workers."""
-
-    name: str
-    pod: Pod
-    replicas: Setting
-
-
 def read_job(root: Node, find: Find) -> list[Job]:
     """The jobs of the master and the workers; where both run the same words, one."""
     spec = member(root, "spec") or root
     specs = member(spec, "pytorchReplicaSpecs")
-    groups = [_group(found.key, found.node, found.node, find) for found in (specs.entries if specs is not None else ())]
+    groups = [_group(found.key, found.node, find) for found in (specs.entries if specs is not None else ())]
     named = {group.name: group for group in groups}
     ordered = [named[name] for name in ("Master", "Worker") if name in named] or groups
     return _jobs(root, ordered, _variables(root, ordered))
@@ -51,36 +41,34 @@ def read_job(root: Node, find: Find) -> list[Job]:
 
 def read_hyperpod_job(root: Node, find: Find) -> list[Job]:
     """The jobs of SageMaker HyperPod's groups of pods."""
-    groups = [_group(string(node, "name"), node, node, find) for node in items(root, "spec", "replicaSpecs")]
+    groups = [_group(string(node, "name"), node, find) for node in items(root, "spec", "replicaSpecs")]
     return _jobs(root, groups, _pet(root, groups))
 
 
-def _group(name: str, node: Node, parent: Node, find: Find) -> _Group:
-    return _Group(name, Pod(member(node, "template") or node, find), replicas(member(node, "replicas"), parent))
+def _group(name: str, node: Node, find: Find) -> Group:
+    return Group(name, Pod(member(node, "template") or node, find), replicas(member(node, "replicas"), node))
 
 
-def _jobs(root: Node, groups: Sequence[_Group], variables: dict[str, Text]) -> list[Job]:
+def _jobs(root: Node, groups: Sequence[Group], variables: dict[str, Text]) -> list[Job]:
     """Each group's commands, with the machines of all groups together."""
     jobs: list[Job] = []
     for group in groups:
-        gpus = gpus_of(group.pod)
         nodes = _nodes(root, groups)
-        claims = (*nodes_claim(nodes, "replicas"), *machine_claims(group.pod, gpus))
-        reading = Reading(LAYER, root.span, claims, collections=everywhere(nodes, root.span))
-        jobs.extend(jobs_of(group.pod, reading, variables))
+        reading = reading_of(LAYER, root.span, group, nodes)
+        jobs.extend(jobs_of(group.pod, reading._replace(collections=everywhere(nodes, root.span)), variables))
     return jobs
 
 
-def _nodes(root: Node, groups: Sequence[_Group]) -> Setting:
+def _nodes(root: Node, groups: Sequence[Group]) -> Setting:
     """A pod each; of a job that is scaled by what it measures the number is open."""
     if items(root, "spec", "elasticPolicy", "metrics"):
         place = member(root, "spec", "elasticPolicy", "metrics") or root
         why = "the number of pods follows the metrics of the elastic policy"
         return Unknown(why, "--set cluster.nodes=N", Origin("written", place.span))
-    return summed([group.replicas for group in groups])
+    return summed([group.pods for group in groups])
 
 
-def _pet(root: Node, groups: Sequence[_Group]) -> dict[str, Text]:
+def _pet(root: Node, groups: Sequence[Group]) -> dict[str, Text]:
     """The variables from which torchrun takes what its command line does not say."""
     place = root.span
     return {
@@ -90,7 +78,7 @@ def _pet(root: Node, groups: Sequence[_Group]) -> dict[str, Text]:
     }
 
 
-def _variables(root: Node, groups: Sequence[_Group]) -> dict[str, Text]:
+def _variables(root: Node, groups: Sequence[Group]) -> dict[str, Text]:
     """What the operator sets (training-operator v1.9.0, pkg/controller.v1/pytorch/envvar.go)."""
     place = root.span
     found = {**_pet(root, groups), "PYTHONUNBUFFERED": made("1", place)}
@@ -109,7 +97,7 @@ def _variables(root: Node, groups: Sequence[_Group]) -> dict[str, Text]:
     }  # fmt: skip
 
 
-def _port(groups: Sequence[_Group]) -> Text | None:
+def _port(groups: Sequence[Group]) -> Text | None:
     """The port of the master's container that is named for it."""
     for group in groups:
         for container in group.pod.containers if group.name == "Master" else ():
@@ -127,7 +115,7 @@ def _processes(root: Node) -> Text:
     return text_of(node) if node is not None and node.kind != "null" else made("auto", root.span)
 
 
-def _world(root: Node, groups: Sequence[_Group]) -> Setting:
+def _world(root: Node, groups: Sequence[Group]) -> Setting:
     """Replicas times nprocPerNode, which counts as 1 where it is no number."""
     nodes = _nodes(root, groups)
     node = member(root, "spec", "nprocPerNode")
@@ -139,10 +127,10 @@ def _world(root: Node, groups: Sequence[_Group]) -> Setting:
     return combined([each, nodes], (number(nodes) or 0) * (number(each) or 0))
 
 
-def _node_range(root: Node, groups: Sequence[_Group]) -> Text:
+def _node_range(root: Node, groups: Sequence[Group]) -> Text:
     """The number of pods; `MIN:MAX` of an elastic job, which are the workers where they are not written."""
     policy = member(root, "spec", "elasticPolicy")
-    nodes = summed([group.replicas for group in groups])
+    nodes = summed([group.pods for group in groups])
     if policy is None:
         return text_of_setting(nodes, root.span)
     ends = [text_of(node) if (node := member(policy, name)) is not None else text_of_setting(nodes, policy.span)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dtlint.frameworks import Reading
 from dtlint.frameworks.jobs import Job, items
-from dtlint.frameworks.kubernetes.job_sets import Group, nodes_of
+from dtlint.frameworks.kubernetes.job_sets import nodes_of
 from dtlint.frameworks.kubernetes.pods import (
     Find,
+    Group,
     Pod,
     environment_of,
     files_of,

@@ -6,9 +6,18 @@ from collections.abc import Sequence
 
 from dtlint.frameworks import Claim, Reading
 from dtlint.frameworks.jobs import Job, count, everywhere, items, made, number, string, text_of_setting, told_at_run
-from dtlint.frameworks.kubernetes.job_sets import Group, groups_of
+from dtlint.frameworks.kubernetes.job_sets import groups_of
 from dtlint.frameworks.kubernetes.mpi import host_list, launched
-from dtlint.frameworks.kubernetes.pods import Find, Pod, gpus_asked, gpus_of, jobs_of, machine_claims, nodes_claim
+from dtlint.frameworks.kubernetes.pods import (
+    Find,
+    Group,
+    Pod,
+    gpus_asked,
+    gpus_of,
+    jobs_of,
+    machine_claims,
+    nodes_claim,
+)
 from dtlint.languages.json_tree import Entry, Node, member
 from dtlint.languages.shell.text import Text
 from dtlint.languages.yaml_text import text_of

@@ -18,8 +18,6 @@ from dtlint.value import Setting, Step, Unknown, Value
 
 Evaluate = Callable[[Place], Setting]
 
-_OF_FILES = ("parse_json_file", "parse_yaml_file", "parse_dict")
-"""Methods of Hugging Face's parser by which arguments come from elsewhere than the command line."""
 _ARGUMENT_NAMES = ("args", "opt", "opts", "cfg", "config", "hparams")
 """Names under which a function is usually passed the parsed command line; `training_args` and the like are too."""
 
@@ -91,7 +89,9 @@ def _may_stand_in_file(place: Place, node: ast.Attribute) -> bool:
     one: its default says nothing then.
     """
     bindings = lookup(place.scope, dotted(node.value).partition(".")[0])[1]
-    of_file = any(isinstance(each.node, ast.Call) and _last_word(each.node) in _OF_FILES for each in bindings)
+    of_file = any(
+        isinstance(each.node, ast.Call) and _last_word(each.node) in place.program.file_parsers for each in bindings
+    )
     if not of_file:
         return False
     given, certain = given_argument(place.program, node.attr)

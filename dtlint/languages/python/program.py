@@ -25,6 +25,7 @@ class Program(NamedTuple):
     `given` are the values of the script's command-line arguments as the launch passes them (by destination name);
     None when no launch is known, so that argparse defaults are only assumed. `arguments` are all that its modules
     declare, the entry script's first. `open` is whether the launch may pass more than was read (`$MORE_ARGS`).
+    `file_parsers` are the methods by which arguments come from elsewhere than the command line.
     """
 
     modules: Mapping[str, Module]
@@ -33,6 +34,7 @@ class Program(NamedTuple):
     arguments: Mapping[str, Argument]
     open: bool
     memo: Memo
+    file_parsers: frozenset[str] = frozenset()
 
     @property
     def main(self) -> Module:

@@ -12,13 +12,16 @@ if TYPE_CHECKING:
 
 
 def counted_ranks(plan: Plan) -> int | None:
-    """Ranks whose micro-batches make up the global batch; None if unknown.
-
-    That is one of each replica; DeepSpeed counts every rank of its automatic tensor parallelism, though they compute
-    the same samples (runtime/config.py, DeepSpeedConfig without an mpu).
-    """
+    """Ranks whose micro-batches make up the global batch; None if unknown."""
     data, tensor = plan.integer("parallel.data"), plan.integer("parallel.tensor") or 1
-    return data if data is None or plan.word("framework") != "deepspeed" else data * tensor
+    return data if data is None or not counts_tensor_ranks(plan) else data * tensor
+
+
+def counts_tensor_ranks(plan: Plan) -> bool:
+    """Whether every rank of a replica counts, not one of each: DeepSpeed's automatic tensor parallelism, where they
+    compute the same samples (0.19.6 runtime/config.py, DeepSpeedConfig.__init__ without an mpu).
+    """
+    return plan.word("framework") == "deepspeed"
 
 
 @rule("batch.accumulation")

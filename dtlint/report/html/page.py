@@ -1,19 +1,15 @@
-"""The whole page: head, style and script inside, an article for each run, the lines that it speaks of."""
+"""The whole page: an article for each run, the lines that it speaks of."""
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
-from hashlib import sha256
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dtlint import __version__
 from dtlint.report.figures import Figures, figures_of
+from dtlint.report.html.document import document, plan_style, text_of
 from dtlint.report.html.findings import Numbered, findings_section
 from dtlint.report.html.headline import headline
-from dtlint.report.html.markup import Markup, element, embedded
+from dtlint.report.html.markup import Markup, element, embedded, joined
 from dtlint.report.html.memory import memory_section
 from dtlint.report.html.parts import hatches, note
 from dtlint.report.html.pipeline import pipeline_section, stops_json
@@ -46,28 +42,8 @@ def plans_page(report: Report, problems: Sequence[FileProblem] = ()) -> str:
         element("script", _data(runs, figures), type="application/json", id="plans"),
         element("script", text_of("page.js")),
     ]
-    return f"<!DOCTYPE html>\n{element('html', _head(report), element('body', *body), lang='en')}\n"
-
-
-@cache
-def text_of(file: str) -> Markup:
-    """A file of this package: style or script."""
-    return Markup(Path(__file__).with_name(file).read_text(encoding="utf-8"))
-
-
-def _head(report: Report) -> Markup:
-    digest = b64encode(sha256(text_of("page.js").encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
     title = f"dtlint plan: {run_place(report.runs[0])}" if report.runs else "dtlint plan"
-    return element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=policy),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="generator", content=f"dtlint {__version__}"),
-        element("title", title),
-        element("style", text_of("page.css")),
-    )
+    return document(title, plan_style(), joined(body), text_of("page.js"))
 
 
 def _head_of_page(report: Report, runs: Sequence[Run]) -> Markup:

@@ -42,7 +42,11 @@ def unknown(found: Unknown) -> Markup:
 
 def bar(pieces: Iterable[Piece], label: str) -> Markup:
     """Pieces on one line, as a picture with a label for who does not see it."""
-    drawn = [_piece(piece) for piece in pieces if piece.share > 0]
+    return strip([_piece(piece) for piece in pieces if piece.share > 0], label)
+
+
+def strip(drawn: Iterable[Markup], label: str) -> Markup:
+    """A line of shapes, WIDTH wide and 10 high, as wide as the page."""
     return element(
         "svg",
         *drawn,

@@ -11,7 +11,7 @@ from dtlint.cost.timeline import IDLE
 from dtlint.interval import point
 from dtlint.report.figures import Figures, PipelineFigures
 from dtlint.report.html.markup import Markup, element, figure, joined
-from dtlint.report.html.parts import WIDTH, legend, note, rows, section, unknown
+from dtlint.report.html.parts import WIDTH, legend, note, rows, section, strip, unknown
 from dtlint.report.json import Json, number_json
 from dtlint.report.schedules import FOLD, NAMES, Drawn, folded, formula, row_names
 from dtlint.rulebook.sentences import spell
@@ -60,15 +60,8 @@ def timeline_drawn(found: PipelineFigures, stages: int, microbatches: int) -> Ma
 
 def row_picture(row: str, label: str) -> Markup:
     """One stage's row as stretches of colour."""
-    return element(
-        "svg",
-        *row_rectangles(row, 0.0, 0.0, WIDTH, 10.0),
-        class_="bar",
-        viewBox=f"0 0 {WIDTH:g} 10",
-        preserveAspectRatio="none",
-        role="img",
-        aria_label=f"{label}: idle in {row.count(IDLE)} of {len(row) - row.count(FOLD)} drawn units",
-    )
+    idle = f"{label}: idle in {row.count(IDLE)} of {len(row) - row.count(FOLD)} drawn units"
+    return strip(row_rectangles(row, 0.0, 0.0, WIDTH, 10.0), idle)
 
 
 def row_rectangles(row: str, left: float, top: float, width: float, height: float) -> Iterable[Markup]:
