@@ -19,7 +19,7 @@ from dtlint.frameworks.options import literal_place
 from dtlint.languages.json_tree import Document, Node, entry, setting
 from dtlint.languages.traced import Word
 from dtlint.source import Span
-from dtlint.value import Plain, Setting, Unknown, Value, default
+from dtlint.value import Origin, Plain, Setting, Unknown, Value, default
 
 __all__ = [
     "looks_like_config",
