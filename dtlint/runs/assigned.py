@@ -81,8 +81,12 @@ def _around(folder: Path, tree: Tree) -> Sequence[Path]:
     """The folder above and those in it, as far as they lie inside the root; no other is listed."""
     if not tree.inside(folder.parent):
         return (folder,)
-    beside = (each for each in sorted(folder.parent.iterdir()) if each.is_dir() and each.name not in SKIPPED)
-    return (folder.parent, *islice((each for each in beside if tree.inside(each)), MOST_BESIDE))
+    try:
+        entries = sorted(folder.parent.iterdir())
+    except OSError:
+        return (folder,)
+    beside = (each for each in entries if each.is_dir() and each.name not in SKIPPED and tree.inside(each))
+    return (folder.parent, *islice(beside, MOST_BESIDE))
 
 
 def _source(file: Path, tree: Tree) -> Source | None:
