@@ -108,3 +108,17 @@ def test_the_plan(tree: Any, launched: bool, body: str, total: str | None, stage
 def test_a_key_that_is_filled_in_where_it_is_empty(tree: Any) -> None:
     body = "if cfg.model.global_batch_size is None:\n        cfg.model.global_batch_size = 64"
     assert batch_and_stages(tree, body, launched=False)[0] == 16
+
+
+def test_programs_outside_the_root_are_not_looked_at(tmp_path: Any) -> None:
+    root = tmp_path / "root"
+    (root / "conf").mkdir(parents=True)
+    (root / ".git").mkdir()
+    (tmp_path / "other").mkdir()
+    (root / "conf/gpt.yaml").write_text(CONFIG)
+    (root / "linked").symlink_to(tmp_path / "other")
+    outside = HEAD.replace('"conf"', '"../conf"') + "    cfg.model.global_batch_size = 8\n"
+    for place in (tmp_path / "train.py", tmp_path / "other/train.py"):
+        place.write_text(outside)
+    (run,) = read_runs([root / "conf/gpt.yaml"], Options()).runs
+    assert run.plan.value("batch.global") == 16

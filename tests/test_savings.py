@@ -208,6 +208,7 @@ def test_an_exchange_after_each_micro_batch_adds_seven_to_the_eighth() -> None:
     found = seconds(DDP, "step.repeated_gradients_share")
     assert waiting > 0
     assert found == pytest.approx(7 * waiting / (7 * waiting + step), rel=0.05)
+    assert seconds(DDP, "step.repeated_gradients_seconds") == pytest.approx(7 * waiting)
 
 
 @pytest.mark.parametrize("change", [{"batch.accumulation": 1}, {"sharding.stage": 2, "framework": "fsdp"}])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dtlint.cost import estimate, sizes
+from dtlint.cost import Point, estimate, sizes
 from dtlint.cost.constants import COLLECTIVE_SECONDS
 from dtlint.cost.data_parallel import replica_seconds
 from dtlint.cost.job import Job
@@ -64,15 +64,27 @@ def full_state_bytes(plan: Plan) -> FactValue:
     return missing(plan, "model.parameters") if count is None else count * width
 
 
+@register("step.repeated_replica_seconds", "number", "s", (*TIMING, "sharding.group"), "torch-fully-shard")
+def repeated_replica_seconds(plan: Plan) -> FactValue:
+    """Seconds of a step that sums over shard groups take which are made after every micro-batch, not once."""
+    found = _repeated(plan)
+    return found if isinstance(found, Unknown) else narrow(hull(extra for extra, _ in found))
+
+
 @register("step.repeated_replica_share", "number", "share of a step", (*TIMING, "sharding.group"), "torch-fully-shard")
 def repeated_replica_share(plan: Plan) -> FactValue:
-    """What the step takes longer if shard groups sum their gradients after every micro-batch, not once."""
-    found = estimate(plan)
-    sized = sizes(plan)
+    """The same as a share of the step that is longer for it."""
+    found = _repeated(plan)
+    return found if isinstance(found, Unknown) else narrow(hull(_share_of_more(*pair) for pair in found))
+
+
+def _repeated(plan: Plan) -> list[tuple[float, float]] | Unknown:
+    """For each completion the seconds of the repeated sums, and those of the step without them."""
+    found, sized = estimate(plan), sizes(plan)
     if isinstance(found, Unknown) or isinstance(sized, Unknown):
         return found if isinstance(found, Unknown) else missing(plan, "cluster.gpu")
     pairs = zip(map(_repeated_seconds, sized.completed.jobs), found.completions, strict=True)
-    return narrow(hull(extra / (extra + each.step_seconds) for extra, each in pairs))
+    return [(extra, each.step_seconds) for extra, each in pairs]
 
 
 def _repeated_seconds(job: Job) -> float:
@@ -81,33 +93,67 @@ def _repeated_seconds(job: Job) -> float:
     return (job.batch.microbatches - 1) * replica_seconds(job, heaviest)
 
 
+@register("step.repeated_gradients_seconds", "number", "s", (*TIMING, "batch.accumulation"), "torch-no-sync")
+def repeated_gradients_seconds(plan: Plan) -> FactValue:
+    """Seconds of a step that exchanges of all gradients take which are made after every micro-batch, not once: (M - 1)
+    times what one keeps waiting.
+    """
+    return _repeated_gradients(plan) or over_completions(plan, lambda each: _others(plan) * each.step.data)
+
+
 @register(
     "step.repeated_gradients_share", "number", "share of a step", (*TIMING, "batch.accumulation"), "torch-no-sync"
 )
 def repeated_gradients_share(plan: Plan) -> FactValue:
-    """What the step takes longer if all gradients are exchanged after every micro-batch, not once: (M - 1) times what
-    one exchange keeps waiting.
-    """
+    """The same as a share of the step that is longer for it."""
+    return _repeated_gradients(plan) or over_completions(
+        plan, lambda each: _share_of_more(_others(plan) * each.step.data, each.step_seconds)
+    )
+
+
+def _repeated_gradients(plan: Plan) -> Unknown | None:
+    """Why nothing is known to be exchanged again; None where it is."""
     count = plan.integer("batch.accumulation")
     if count is None:
         return missing(plan, "batch.accumulation")
-    if count < 2 or plan.integer("sharding.stage") != 0:
-        return Unknown("the plan accumulates nothing that whole replicas exchange", "--set batch.accumulation=...")
-    return over_completions(plan, lambda each: _share_of_more((count - 1) * each.step.data, each.step_seconds))
+    if count > 1 and plan.integer("sharding.stage") == 0:
+        return None
+    return Unknown("the plan accumulates nothing that whole replicas exchange", "--set batch.accumulation=...")
+
+
+def _others(plan: Plan) -> int:
+    """Micro-batches of a step but for the last."""
+    return (plan.integer("batch.accumulation") or 1) - 1
+
+
+@register("step.fourth_exchange_seconds", "number", "s", TIMING, "zero")
+def fourth_exchange_seconds(plan: Plan) -> FactValue:
+    """Seconds of a step that a fourth exchange of sharded weights or gradients takes beside the three of each
+    micro-batch: a third of what these keep waiting.
+    """
+    return over_completions(plan, lambda each: each.step.data / 3)
 
 
 @register("step.fourth_exchange_share", "number", "share of a step", TIMING, "zero")
 def fourth_exchange_share(plan: Plan) -> FactValue:
-    """What the step takes longer if sharded weights and gradients travel 4 times a micro-batch, not 3: a third of what
-    the three keep waiting.
-    """
+    """The same as a share of the step that is longer for it."""
     return over_completions(plan, lambda each: _share_of_more(each.step.data / 3, each.step_seconds))
+
+
+@register("step.hidden_data_seconds", "number", "s", TIMING, "megatron-max-connections")
+def hidden_data_seconds(plan: Plan) -> FactValue:
+    """Seconds of a step that the exchange between data-parallel ranks runs beside compute."""
+    return over_completions(plan, _hidden)
 
 
 @register("step.hidden_data_share", "number", "share of a step", TIMING, "megatron-max-connections")
 def hidden_data_share(plan: Plan) -> FactValue:
-    """What the step takes longer if nothing of the exchange between data-parallel ranks runs beside compute."""
-    return over_completions(plan, lambda each: _share_of_more(each.step.hidden.get("data", 0.0), each.step_seconds))
+    """What the step takes longer if nothing of it does, as a share of the longer step."""
+    return over_completions(plan, lambda each: _share_of_more(_hidden(each), each.step_seconds))
+
+
+def _hidden(each: Point) -> float:
+    return each.step.hidden.get("data", 0.0)
 
 
 def _share_of_more(extra: float, step: float) -> float:

@@ -69,16 +69,23 @@ def _programs_of(config: Path, tree: Tree) -> Iterator[Source]:
 
 
 def _declaring(folder: Path, tree: Tree) -> Sequence[tuple[Source, Declared]]:
+    """The programs beside a folder, in it and in its neighbours that name a config for hydra, with what they name."""
     known = tree.declaring.get(folder.parent)
     if known is None:
-        beside = (folder.parent / name for name, kind in entries(folder.parent) or () if kind == FOLDER)
-        kept = (each for each in beside if each.name not in SKIPPED)
-        folders = (folder.parent, *islice(kept, MOST_BESIDE)) if tree.inside(folder.parent) else (folder,)
-        files = (file for each in folders for file in _scripts(each) if tree.inside(file))
+        files = (file for each in _around(folder, tree) for file in _scripts(each) if tree.inside(file))
         sources = [each for file in islice(files, MOST_PROGRAMS) if (each := _source(file, tree)) is not None]
         found = ((each, declared_by(each)) for each in sources if "config_name" in each.text)
         known = tree.declaring[folder.parent] = tuple(pair for pair in found if pair[1].name)
     return known
+
+
+def _around(folder: Path, tree: Tree) -> Sequence[Path]:
+    """The folder above and those in it, as far as they lie inside the root; no other is listed."""
+    if not tree.inside(folder.parent):
+        return (folder,)
+    beside = (folder.parent / name for name, kind in entries(folder.parent) or () if kind == FOLDER)
+    kept = (each for each in beside if each.name not in SKIPPED and tree.inside(each))
+    return (folder.parent, *islice(kept, MOST_BESIDE))
 
 
 def _scripts(folder: Path) -> list[Path]:
