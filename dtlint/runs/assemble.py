@@ -13,6 +13,7 @@ from dtlint.runs.expect import with_expectations
 from dtlint.runs.hand_over import hand_over
 from dtlint.runs.mentioned import versions_mentioned
 from dtlint.runs.model import OWN_PARSER, Launch, Options, Run
+from dtlint.runs.parsers import parser_reading
 from dtlint.runs.settle import settle
 from dtlint.runs.tree import Tree
 from dtlint.runs.versions import versions_around
@@ -33,7 +34,7 @@ def run_of(tree: Tree, options: Options, parts: Parts, launch: Launch | None = N
     readings, sources = _under_own_parser(parts.readings), parts.sources
     folders = _folders(tree, sources)
     around = versions_around(tree, folders, readings)
-    readings = (*readings, *(reading for _, reading in around))
+    readings = (*readings, *(reading for _, reading in around), *parser_reading(tree, folders, readings))
     readings = (*readings, *versions_mentioned(tree, folders, _claimed(readings)))
     sources = tuple(dict.fromkeys((*sources, *(source for source, _ in around))))
     settled = settle(readings, options.at(sources[0].file if sources else None))

@@ -104,7 +104,8 @@ def dialect_of(readings: Sequence[Reading], framework: str) -> Dialect:
             return tuple(edit for reading in stating for edit in _rewritten(reading, setting, value, framework))
         return next((made for reading in writable if (made := _added(reading, setting, value, framework))), ())
 
-    return Dialect(home, spell, stated, edits)
+    refused = frozenset(flag for reading in readings for flag in reading.refuses)
+    return Dialect(home, spell, stated, edits, refused)
 
 
 def _rewritten(reading: Reading, setting: str, value: Plain, framework: str) -> tuple[Edit, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from dtlint.frameworks import Claim, Member, NamedFile, Reading
 from dtlint.frameworks.arguments import stretch, texts
-from dtlint.frameworks.megatron.combinations import refused_combinations
+from dtlint.frameworks.megatron.combinations import excluded_flags, refused_combinations
 from dtlint.frameworks.megatron.cuts import misfit_cuts
 from dtlint.frameworks.megatron.flags import inert_flags, removed_flags, unknown_flags
 from dtlint.frameworks.megatron.given import Given, has_deepspeed, read_flags, switched
@@ -70,6 +70,7 @@ def read_arguments(words: Sequence[Word], place: Span) -> Reading:
         frontend="ms-swift" if swift else "slime" if is_slime(given) else "",
         open=given.open or _elsewhere(given),
         collections=_collections(given, swift),
+        refuses=frozenset() if swift else excluded_flags(given),
     )
 
 
