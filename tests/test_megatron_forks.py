@@ -105,3 +105,37 @@ class TestWhatTheStartUpRefuses:
     def test_the_batch_of_a_prepared_folder_is_not_known(self, tree):
         tree({"run.sh": f"{LAUNCH} --retro-project-dir data"})
         assert isinstance(plan().setting("batch.global"), Unknown)
+
+
+UNEVEN = "--tensor-model-parallel-size 1 --pipeline-model-parallel-size 5"
+
+
+class TestFlagsOfForks:
+    @pytest.mark.parametrize(
+        "flags",
+        [
+            "--pipeline-model-parallel-method block --pipeline-model-parallel-blocks 6,6,6,7,7",
+            "--custom-pipeline-layers 6,6,6,7,7",
+            "--num-layer-list 6,6,6,7,7",
+            "--pipeline_layer_partition 6,6,6,7,7",
+        ],
+    )
+    def test_a_cut_of_the_fork_is_not_judged(self, tree, flags):
+        launch = LAUNCH.replace("--tensor-model-parallel-size 2", UNEVEN).replace("node 8", "node 5")
+        tree({"run.sh": f"{launch} {flags}"})
+        assert "layers-not-divisible" not in findings()
+
+    @pytest.mark.parametrize("flags", ["", "--pipeline-model-parallel-method uniform"])
+    def test_the_even_cut_is(self, tree, flags):
+        launch = LAUNCH.replace("--tensor-model-parallel-size 2", UNEVEN).replace("node 8", "node 5")
+        tree({"run.sh": f"{launch} {flags}"})
+        assert "layers-not-divisible" in findings()
+
+    def test_recomputation_of_the_fork_is_not_known(self, tree):
+        tree({"run.sh": f"{LAUNCH} --custom-pipeline-recompute-layers 1,2"})
+        assert isinstance(plan().setting("checkpointing.activations"), Unknown)
+
+    def test_known_flags_beside_it_count(self, tree):
+        tree({"run.sh": f"{LAUNCH} --recompute-granularity selective --recompute-per-stage 1,2"})
+        assert plan().value("checkpointing.activations") == "selective"
+        assert isinstance(plan().setting("checkpointing.layers"), Unknown)
