@@ -30,6 +30,12 @@ class TestWhatIsNotJudged:
             "deepspeed --num_gpus 8 convert_checkpoint.py --deepspeed_config ds.json",
             "deepspeed --num_gpus 8 tests/test_engine.py --deepspeed_config ds.json",
             "deepspeed --num_gpus 8 gloo_validation.py --deepspeed_config ds.json",
+            "deepspeed --num_gpus 8 tools/split_tp_partitions.py --deepspeed_config ds.json",
+            "deepspeed --num_gpus 8 tools/convert_checkpoint/model.py --deepspeed_config ds.json",
+            "deepspeed --num_gpus 8 model.py --load_platform hf --save_platform mcore --deepspeed_config ds.json",
+            "deepspeed --num_gpus 8 model.py --target-tensor-model-parallel-size 4 --deepspeed_config ds.json",
+            "deepspeed --num_gpus 8 main.py --mode=predict --deepspeed_config ds.json",
+            "deepspeed --num_gpus 8 main.py --mode evaluate --deepspeed_config ds.json",
             f"deepspeed --num_gpus 8 main.py --do_predict {TRAINER}",
             f"deepspeed --num_gpus 8 main.py --do_eval --do_predict {TRAINER}",
             f"deepspeed --num_gpus 8 main.py --do_train False --do_predict True {TRAINER}",
@@ -46,6 +52,8 @@ class TestWhatIsNotJudged:
             f"deepspeed --num_gpus 8 main.py --do_train --do_predict {TRAINER}",
             f"deepspeed --num_gpus 8 main.py --do_train $TRAIN --do_predict {TRAINER}",
             f"deepspeed --num_gpus 8 main.py --do_eval {TRAINER}",
+            "deepspeed --num_gpus 8 main.py --mode train --deepspeed_config ds.json",
+            "deepspeed --num_gpus 8 tools/convert/train.py --deepspeed_config ds.json",
         ],
     )
     def test_a_program_that_trains_as_well_is_judged(self, tree, command):
@@ -165,3 +173,50 @@ class TestRootCauses:
         found = rules("run.sh")
         assert "world-size-mismatch" in found
         assert found.isdisjoint(self.FROM_WORLD)
+
+
+class TestScriptsOfTests:
+    @pytest.mark.parametrize("folder", ["tests", "tests/functional_tests/gpt3", "unit_tests"])
+    def test_what_they_launch_is_not_judged(self, tree, folder):
+        tree({f"{folder}/run.sh": "deepspeed --num_gpus 8 train.py --deepspeed_config ds.json\n", "ds.json": BROKEN})
+        assert rules() == set()
+
+    def test_a_script_of_another_folder_is(self, tree):
+        tree({"scripts/run.sh": "deepspeed --num_gpus 8 train.py --deepspeed_config ds.json\n", "ds.json": BROKEN})
+        assert "batch-triple-mismatch" in rules()
+
+
+class TestScriptsThatCannotBeRead:
+    """Lines in CR LF, which bash takes for a part of the last word."""
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "python 1.prepare_data.py --input_path data\r\n",
+            "export MASTER_PORT=29501\r\npython llava/eval_robo.py --model_dir m\r\n",
+            "torchrun --nproc_per_node 8 evaluate.py\r\n",
+            "python -m tools.generate --n 4\r\n",
+        ],
+    )
+    def test_what_starts_no_training_is_not_told(self, tree, text):
+        tree({"run.sh": f"#!/bin/bash\r\n{text}"})
+        assert rules() == set()
+
+    def test_unless_the_script_is_named(self, tree):
+        tree({"run.sh": "#!/bin/bash\r\npython 1.prepare_data.py --input_path data\r\n"})
+        assert rules("run.sh") == {"unreadable-input"}
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "torchrun --nproc_per_node 8 main.py\r\n",
+            "python train.py --lr 1\r\n",
+            "python main.py --per_device_train_batch_size 1\r\n",
+            "#SBATCH --nodes 2\r\npython main.py\r\n",
+            "python prepare.py\r\naccelerate launch main.py\r\n",
+            "export OPTIONS='--deepspeed ds.json'\r\nexport NAME=x\r\n",
+        ],
+    )
+    def test_what_may_is(self, tree, text):
+        tree({"run.sh": f"#!/bin/bash\r\n{text}"})
+        assert "unreadable-input" in rules()
