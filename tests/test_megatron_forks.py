@@ -139,3 +139,35 @@ class TestFlagsOfForks:
         tree({"run.sh": f"{LAUNCH} --recompute-granularity selective --recompute-per-stage 1,2"})
         assert plan().value("checkpointing.activations") == "selective"
         assert isinstance(plan().setting("checkpointing.layers"), Unknown)
+
+
+WRAPPING = """
+from torch.nn.parallel.distributed import DistributedDataParallel as torchDDP
+
+def setup(model, rank):
+    model = torchDDP(model, device_ids=[rank])
+    return model
+"""
+
+
+class TestACopyOfTheFramework:
+    """Megatron's own code in the tree wraps the model as the arguments choose."""
+
+    def test_what_its_wrapper_lacks_is_told_of_the_launch(self, tree):
+        tree(
+            {
+                "run.sh": LAUNCH,
+                "pretrain_gpt.py": PROGRAM,
+                "megatron/__init__.py": "",
+                "megatron/training.py": f"{WRAPPING}\ndef pretrain(*given):\n    setup(*given)\n",
+            }
+        )
+        found = findings()["distributed-optimizer-off"]
+        assert found.span.path == "run.sh"
+        assert all("--use-distributed-optimizer" in remedy.text for remedy in found.remedies)
+
+    def test_a_wrapper_of_the_program_stands(self, tree):
+        tree({"run.sh": LAUNCH, "pretrain_gpt.py": f"{PROGRAM}{WRAPPING}\nsetup(1, 2)\n"})
+        found = findings()["distributed-optimizer-off"]
+        assert found.span.path == "pretrain_gpt.py"
+        assert all("sharding." not in remedy.text for remedy in found.remedies)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from dtlint.frameworks import Member, Reading
 from dtlint.plan import Plan
@@ -31,7 +31,7 @@ class Parts(NamedTuple):
 
 def run_of(tree: Tree, options: Options, parts: Parts, launch: Launch | None = None, branch: str | None = None) -> Run:
     """One plan of what was read for it: settled, handed on, with what the files around tell of versions."""
-    readings, sources = _under_own_parser(parts.readings), parts.sources
+    readings, sources = _without_inner_wrapper(_under_own_parser(parts.readings)), parts.sources
     folders = _folders(tree, sources)
     around = versions_around(tree, folders, readings)
     readings = (*readings, *(reading for _, reading in around), *parser_reading(tree, folders, readings))
@@ -81,6 +81,20 @@ def _under_own_parser(readings: tuple[Reading, ...]) -> tuple[Reading, ...]:
         reading._replace(layer="arguments", framework="", collections={}) if _is_declared(reading, own) else reading
         for reading in readings
     )
+
+
+def _without_inner_wrapper(readings: tuple[Reading, ...]) -> tuple[Reading, ...]:
+    """What wraps the model in Megatron's own code, of which the tree has a copy, is what its arguments choose: they say
+    it, and where they leave it out their defaults.
+    """
+    if not any(reading.layer == "megatron-arguments" for reading in readings):
+        return readings
+    return tuple(reading for reading in readings if not _is_inner_wrapper(reading))
+
+
+def _is_inner_wrapper(reading: Reading) -> bool:
+    inside = reading.place is not None and "megatron" in PurePosixPath(reading.place.path).parts[:-1]
+    return inside and reading.layer in ("ddp-python", "fsdp-python")
 
 
 def _is_declared(reading: Reading, own: Reading) -> bool:
