@@ -220,3 +220,34 @@ class TestScriptsThatCannotBeRead:
     def test_what_may_is(self, tree, text):
         tree({"run.sh": f"#!/bin/bash\r\n{text}"})
         assert "unreadable-input" in rules()
+
+
+class TestAConfigBesideTheOnlyLaunch:
+    """A DeepSpeed config that no launch names is that of the only launch, if this can take one."""
+
+    TRAINS = (
+        "from transformers import Trainer, TrainingArguments\nTrainer(args=TrainingArguments(output_dir='o')).train()\n"
+    )
+    WRAPS = (
+        "import torch\nfrom torch.nn.parallel import DistributedDataParallel as DDP\n"
+        "model = DDP(net)\nfor batch in batches:\n    model(batch).backward()\n    optimizer.step()\n"
+    )
+
+    @staticmethod
+    def joined():
+        return any("ds.json" in run.files and run.launch is not None for run in read_runs([Path()], options_of()).runs)
+
+    @pytest.mark.parametrize(
+        ("command", "program", "taken"),
+        [
+            ("deepspeed --num_gpus 8 train.py", "", True),
+            ("torchrun --nproc_per_node 8 train.py", "", True),
+            ("torchrun --nproc_per_node 8 train.py", TRAINS, True),
+            ("python train.py --do_train --output_dir o --learning_rate 1e-5", TRAINS, True),
+            ("python train.py --do_train --output_dir o --learning_rate 1e-5", "import own\nown.main()\n", False),
+            ("torchrun --nproc_per_node 8 train.py", WRAPS, False),
+        ],
+    )
+    def test_only_what_can_take_it(self, tree, command, program, taken):
+        tree({"scripts/run.sh": f"{command}\n", "train.py": program, "ds.json": BROKEN})
+        assert self.joined() is taken
