@@ -251,3 +251,30 @@ class TestAConfigBesideTheOnlyLaunch:
     def test_only_what_can_take_it(self, tree, command, program, taken):
         tree({"scripts/run.sh": f"{command}\n", "train.py": program, "ds.json": BROKEN})
         assert self.joined() is taken
+
+
+class TestTemplates:
+    """A launch with words to fill in, on one machine that meets itself, leaves the machines to its reader too."""
+
+    LAUNCH = (
+        "torchrun --nproc_per_node 8 --nnodes {nodes} --node_rank 0 --master_addr {host} --master_port 6000 pretrain_gpt.py"
+        " --tensor-model-parallel-size 1 --pipeline-model-parallel-size {stages} --num-layers 48 --hidden-size 4096"
+        " --num-attention-heads 32 --seq-length 4096 --micro-batch-size 1 --bf16 --data-path {data}\n"
+    )
+
+    @pytest.mark.parametrize(
+        ("nodes", "host", "stages", "data", "severity"),
+        [
+            (1, "localhost", 16, "/path/to/data", "note"),
+            (1, "localhost", 16, "YOUR_DATA", "note"),
+            (1, "127.0.0.1", 16, "<Specify path>_text_document", "note"),
+            (1, "localhost", 16, "/data/pile", "error"),
+            (1, "localhost", 12, "/path/to/data", "error"),
+            (1, "node0", 16, "/path/to/data", "error"),
+            (3, "localhost", 48, "/path/to/data", "error"),
+        ],
+    )
+    def test_more_machines_than_written(self, tree, nodes, host, stages, data, severity):
+        tree({"run.sh": self.LAUNCH.format(nodes=nodes, host=host, stages=stages, data=data)})
+        found = [finding for finding in check(["run.sh"]).findings if finding.rule == "world-size-mismatch"]
+        assert [finding.severity for finding in found] == [severity]

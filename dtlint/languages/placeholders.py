@@ -9,6 +9,9 @@ _PLACEHOLDER = re.compile(
     re.DOTALL,
 )
 
+TO_FILL_IN = " is a placeholder to fill in"
+"""What is said of an unknown text behind the placeholder that it is."""
+
 
 def is_placeholder(text: str) -> bool:
     """Whether a whole string is a placeholder: `<GPUS>`, `{{ gpus }}`, `$GPUS`, `@GPUS@`, `%GPUS%`, `__GPUS__`."""
