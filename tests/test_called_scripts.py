@@ -113,6 +113,17 @@ class TestWhatTheCallerHandsOver:
         assert words(run) == "--a 4 --b ?"
         assert run.launch.argv[-1].pieces[0].how == "--arg 1=..."
 
+    @pytest.mark.parametrize(
+        "lines",
+        [
+            'if [[ $1 -eq 1 ]]; then MORE=--more; fi\n$LAUNCH --a "$1" --b "$2" $MORE\n',
+            'A=($X $Y)\nif [ "${A[0]}" = 1 ]; then MORE=--more; fi\n$LAUNCH --a "${A[0]}" --b "${A[1]}" $MORE\n',
+        ],
+    )
+    def test_what_is_learnt_of_one_unknown_word_says_nothing_of_the_next(self, tmp_path: Path, lines: str) -> None:
+        files = {"outer.sh": "bash inner.sh $X $Y\n", "inner.sh": lines.replace("$LAUNCH", LAUNCH)}
+        assert launched(tmp_path, files, "outer.sh") == ["--a 1 --b ? --more", "--a ? --b ?"]
+
     def test_paths_begin_where_the_caller_stands(self, tmp_path: Path) -> None:
         files = {
             "outer.sh": "cd work\nbash ../scripts/inner.sh\n",

@@ -35,6 +35,10 @@ IN_STEPS: dict[str, list[object]] = {
     ): ["torch.cuda.synchronize()"],
 }
 ELSEWHERE = {
+    "in a measurement of a part": (
+        "for trial in range(9):\n    dist.barrier()\n    started[trial].record()\n    model(keep).backward()\n"
+        "    torch.cuda.synchronize()\n    torch.cuda.empty_cache()\n    profiler.step()\n"
+    ),
     "once": STEP + "torch.cuda.empty_cache()\n",
     "once an epoch": (
         "for epoch in range(9):\n    for batch in batches:\n        model(batch).mean().backward()\n"

@@ -30,6 +30,12 @@ class TestWhatIsNotJudged:
             "deepspeed --num_gpus 8 convert_checkpoint.py --deepspeed_config ds.json",
             "deepspeed --num_gpus 8 tests/test_engine.py --deepspeed_config ds.json",
             "deepspeed --num_gpus 8 gloo_validation.py --deepspeed_config ds.json",
+            "deepspeed --num_gpus 8 tools/split_tp_partitions.py --deepspeed_config ds.json",
+            "deepspeed --num_gpus 8 tools/convert_checkpoint/model.py --deepspeed_config ds.json",
+            "deepspeed --num_gpus 8 model.py --load_platform hf --save_platform mcore --deepspeed_config ds.json",
+            "deepspeed --num_gpus 8 model.py --target-tensor-model-parallel-size 4 --deepspeed_config ds.json",
+            "deepspeed --num_gpus 8 main.py --mode=predict --deepspeed_config ds.json",
+            "deepspeed --num_gpus 8 main.py --mode evaluate --deepspeed_config ds.json",
             f"deepspeed --num_gpus 8 main.py --do_predict {TRAINER}",
             f"deepspeed --num_gpus 8 main.py --do_eval --do_predict {TRAINER}",
             f"deepspeed --num_gpus 8 main.py --do_train False --do_predict True {TRAINER}",
@@ -46,6 +52,8 @@ class TestWhatIsNotJudged:
             f"deepspeed --num_gpus 8 main.py --do_train --do_predict {TRAINER}",
             f"deepspeed --num_gpus 8 main.py --do_train $TRAIN --do_predict {TRAINER}",
             f"deepspeed --num_gpus 8 main.py --do_eval {TRAINER}",
+            "deepspeed --num_gpus 8 main.py --mode train --deepspeed_config ds.json",
+            "deepspeed --num_gpus 8 tools/convert/train.py --deepspeed_config ds.json",
         ],
     )
     def test_a_program_that_trains_as_well_is_judged(self, tree, command):
@@ -165,3 +173,108 @@ class TestRootCauses:
         found = rules("run.sh")
         assert "world-size-mismatch" in found
         assert found.isdisjoint(self.FROM_WORLD)
+
+
+class TestScriptsOfTests:
+    @pytest.mark.parametrize("folder", ["tests", "tests/functional_tests/gpt3", "unit_tests"])
+    def test_what_they_launch_is_not_judged(self, tree, folder):
+        tree({f"{folder}/run.sh": "deepspeed --num_gpus 8 train.py --deepspeed_config ds.json\n", "ds.json": BROKEN})
+        assert rules() == set()
+
+    def test_a_script_of_another_folder_is(self, tree):
+        tree({"scripts/run.sh": "deepspeed --num_gpus 8 train.py --deepspeed_config ds.json\n", "ds.json": BROKEN})
+        assert "batch-triple-mismatch" in rules()
+
+
+class TestScriptsThatCannotBeRead:
+    """Lines in CR LF, which bash takes for a part of the last word."""
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "python 1.prepare_data.py --input_path data\r\n",
+            "export MASTER_PORT=29501\r\npython llava/eval_robo.py --model_dir m\r\n",
+            "torchrun --nproc_per_node 8 evaluate.py\r\n",
+            "python -m tools.generate --n 4\r\n",
+        ],
+    )
+    def test_what_starts_no_training_is_not_told(self, tree, text):
+        tree({"run.sh": f"#!/bin/bash\r\n{text}"})
+        assert rules() == set()
+
+    def test_unless_the_script_is_named(self, tree):
+        tree({"run.sh": "#!/bin/bash\r\npython 1.prepare_data.py --input_path data\r\n"})
+        assert rules("run.sh") == {"unreadable-input"}
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "torchrun --nproc_per_node 8 main.py\r\n",
+            "python train.py --lr 1\r\n",
+            "python main.py --per_device_train_batch_size 1\r\n",
+            "#SBATCH --nodes 2\r\npython main.py\r\n",
+            "python prepare.py\r\naccelerate launch main.py\r\n",
+            "export OPTIONS='--deepspeed ds.json'\r\nexport NAME=x\r\n",
+        ],
+    )
+    def test_what_may_is(self, tree, text):
+        tree({"run.sh": f"#!/bin/bash\r\n{text}"})
+        assert "unreadable-input" in rules()
+
+
+class TestAConfigBesideTheOnlyLaunch:
+    """A DeepSpeed config that no launch names is that of the only launch, if this can take one."""
+
+    TRAINS = (
+        "from transformers import Trainer, TrainingArguments\nTrainer(args=TrainingArguments(output_dir='o')).train()\n"
+    )
+    WRAPS = (
+        "import torch\nfrom torch.nn.parallel import DistributedDataParallel as DDP\n"
+        "model = DDP(net)\nfor batch in batches:\n    model(batch).backward()\n    optimizer.step()\n"
+    )
+
+    @staticmethod
+    def joined():
+        return any("ds.json" in run.files and run.launch is not None for run in read_runs([Path()], options_of()).runs)
+
+    @pytest.mark.parametrize(
+        ("command", "program", "taken"),
+        [
+            ("deepspeed --num_gpus 8 train.py", "", True),
+            ("torchrun --nproc_per_node 8 train.py", "", True),
+            ("torchrun --nproc_per_node 8 train.py", TRAINS, True),
+            ("python train.py --do_train --output_dir o --learning_rate 1e-5", TRAINS, True),
+            ("python train.py --do_train --output_dir o --learning_rate 1e-5", "import own\nown.main()\n", False),
+            ("torchrun --nproc_per_node 8 train.py", WRAPS, False),
+        ],
+    )
+    def test_only_what_can_take_it(self, tree, command, program, taken):
+        tree({"scripts/run.sh": f"{command}\n", "train.py": program, "ds.json": BROKEN})
+        assert self.joined() is taken
+
+
+class TestTemplates:
+    """A launch with words to fill in, on one machine that meets itself, leaves the machines to its reader too."""
+
+    LAUNCH = (
+        "torchrun --nproc_per_node 8 --nnodes {nodes} --node_rank 0 --master_addr {host} --master_port 6000 pretrain_gpt.py"
+        " --tensor-model-parallel-size 1 --pipeline-model-parallel-size {stages} --num-layers 48 --hidden-size 4096"
+        " --num-attention-heads 32 --seq-length 4096 --micro-batch-size 1 --bf16 --data-path {data}\n"
+    )
+
+    @pytest.mark.parametrize(
+        ("nodes", "host", "stages", "data", "severity"),
+        [
+            (1, "localhost", 16, "/path/to/data", "note"),
+            (1, "localhost", 16, "YOUR_DATA", "note"),
+            (1, "127.0.0.1", 16, "<Specify path>_text_document", "note"),
+            (1, "localhost", 16, "/data/pile", "error"),
+            (1, "localhost", 12, "/path/to/data", "error"),
+            (1, "node0", 16, "/path/to/data", "error"),
+            (3, "localhost", 48, "/path/to/data", "error"),
+        ],
+    )
+    def test_more_machines_than_written(self, tree, nodes, host, stages, data, severity):
+        tree({"run.sh": self.LAUNCH.format(nodes=nodes, host=host, stages=stages, data=data)})
+        found = [finding for finding in check(["run.sh"]).findings if finding.rule == "world-size-mismatch"]
+        assert [finding.severity for finding in found] == [severity]

@@ -59,8 +59,9 @@ class Reading(NamedTuple):
     and could not be read; `supposed` is a sentence on how it was come by, where that is only likely. `rest` are the
     words of the program that a launcher starts. `role` is "other" where the text says that nothing is trained, or not
     by this plan. `framework` and `frontend` are claimed here when the text decides them. `declares` are the flags that
-    the program's own parser takes. `roles` are readings that take the place of this one in further plans of the same
-    launch, by the role of each (the critic beside the actor).
+    the program's own parser takes, `refuses` those that it would not take if they were added. `roles`
+    are readings that take the place of this one in further plans of the same launch, by the role of each (the critic
+    beside the actor).
     """
 
     layer: str
@@ -76,4 +77,5 @@ class Reading(NamedTuple):
     role: str = ""
     collections: Mapping[str, tuple[Member, ...]] = {}
     declares: frozenset[str] = frozenset()
+    refuses: frozenset[str] = frozenset()
     roles: Mapping[str, Reading] = {}

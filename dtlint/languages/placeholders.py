@@ -9,6 +9,9 @@ _PLACEHOLDER = re.compile(
     re.DOTALL,
 )
 
+TO_FILL_IN = " is a placeholder to fill in"
+"""What is said of an unknown text behind the placeholder that it is."""
+
 
 _HOLE = r"\{\{(?:(?!\{\{).)*?\}\}"
 """`{{ gpus }}`; what opens twice opens at the second place."""

@@ -43,13 +43,15 @@ class Dialect(NamedTuple):
 
     `home`: where a setting that is not written would be written. `spell`: how one writes it, in every file that must
     say it. `stated`: the values of a setting in all places that state it (a batch stands in a JSON and on the command
-    line). `edits`: what writes a setting that no literal of its own states, () where that is not known.
+    line). `edits`: what writes a setting that no literal of its own states, () where that is not known. `refuses` are
+    flags that the program would not take if they were added.
     """
 
     home: Callable[[str], Span | None] = lambda setting: None
     spell: Callable[[str, Plain], str] = lambda setting, value: f"{setting}={_shown(value)}"
     stated: Callable[[str], tuple[Value, ...]] = lambda setting: ()
     edits: Callable[[str, Plain], tuple[Edit, ...]] = lambda setting, value: ()
+    refuses: frozenset[str] = frozenset()
 
 
 class Plan:

@@ -19,6 +19,9 @@ from dtlint.rulebook.scope import Scope
 from dtlint.source import Edit, Span
 from dtlint.value import Plain, Unknown, Value
 
+_FLAG = re.compile(r"(?<![\w-])--[a-z][\w-]*")
+_LEFT_OUT = re.compile(r"\b(?:leave out|without|instead of)\b")
+"""Before flags that are not to be written."""
 _PLAIN_WORD = re.compile(r"[\w.+-]+", re.ASCII)
 
 
@@ -35,8 +38,25 @@ class Proposal(NamedTuple):
 
 def proposals(ready: ReadyRule, scope: Scope) -> Iterator[Proposal]:
     """The cures of a rule that can be carried out on the plan: their condition holds, their values are known, the
-    plan is feasible.
+    plan is feasible, and the program takes the flags that they are written with.
     """
+    return (found for found in _possible(ready, scope) if not _is_refused(found, scope))
+
+
+def out_of_reach(ready: ReadyRule, scope: Scope) -> bool:
+    """Whether a rule has cures for the plan, and all of them are written with flags that the program does not take."""
+    if not scope.plan.dialect.refuses:
+        return False
+    found = list(_possible(ready, scope))
+    return bool(found) and all(_is_refused(each, scope) for each in found)
+
+
+def _is_refused(proposal: Proposal, scope: Scope) -> bool:
+    written = _LEFT_OUT.split(proposal.text, maxsplit=1)[0]
+    return not scope.plan.dialect.refuses.isdisjoint(_FLAG.findall(written))
+
+
+def _possible(ready: ReadyRule, scope: Scope) -> Iterator[Proposal]:
     for cure in ready.rule.cures:
         if cure.when and ready.truth(cure.when, scope) is not True:
             continue

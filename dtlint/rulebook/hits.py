@@ -9,10 +9,11 @@ from dtlint.frameworks import Member
 from dtlint.plan import Plan
 from dtlint.record import NamedTuple
 from dtlint.rulebook.confidence import needs_of
+from dtlint.rulebook.cures import out_of_reach
 from dtlint.rulebook.evidence import Anchor, anchor, nowhere
 from dtlint.rulebook.finding import Undecided
 from dtlint.rulebook.ready import ReadyRule
-from dtlint.rulebook.rule import Outcome, Rule, Verdict
+from dtlint.rulebook.rule import SEVERITIES, Outcome, Rule, Verdict
 from dtlint.rulebook.scope import Scope
 from dtlint.runs.model import FileProblem, Run, RunSet
 from dtlint.source import Span
@@ -102,6 +103,8 @@ def _judged(ready: ReadyRule, plan: Plan, run: int | None, fallback: Span) -> It
         scope = ready.scope(plan, member)
         found = ready.judge(scope)
         if isinstance(found, Verdict):
+            if SEVERITIES[found.outcome] != "error" and out_of_reach(ready, ready.scope(plan, member)):
+                continue
             yield Hit(ready, found, scope, anchor(found.at or ready.rule.at, plan, member, fallback), run)
         elif isinstance(found, Unknown):
             yield Open(ready.rule.name, run, needs_of(found, scope))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from dtlint.frameworks import Member, Reading
 from dtlint.plan import Plan
@@ -15,6 +15,7 @@ from dtlint.runs.expect import with_expectations
 from dtlint.runs.hand_over import hand_over
 from dtlint.runs.mentioned import versions_mentioned
 from dtlint.runs.model import OWN_PARSER, Launch, Options, Run
+from dtlint.runs.parsers import parser_reading
 from dtlint.runs.settle import settle
 from dtlint.runs.tree import Tree
 from dtlint.runs.versions import versions_around
@@ -32,10 +33,11 @@ class Parts(NamedTuple):
 
 def run_of(tree: Tree, options: Options, parts: Parts, launch: Launch | None = None, branch: str | None = None) -> Run:
     """One plan of what was read for it: settled, handed on, with what the files around tell of versions."""
-    readings, sources = as_changed(_under_own_parser(parts.readings)), parts.sources
+    readings = as_changed(_without_inner_wrapper(_under_own_parser(parts.readings)))
+    sources = parts.sources
     folders = _folders(tree, sources)
     around = versions_around(tree, folders, readings)
-    readings = (*readings, *(reading for _, reading in around))
+    readings = (*readings, *(reading for _, reading in around), *parser_reading(tree, folders, readings))
     readings = (*readings, *versions_mentioned(tree, folders, _claimed(readings)))
     sources = tuple(dict.fromkeys((*sources, *(source for source, _ in around))))
     settled = settle(readings, options.at(sources[0].file if sources else None))
@@ -98,6 +100,20 @@ def _under_own_parser(readings: tuple[Reading, ...]) -> tuple[Reading, ...]:
         reading._replace(layer="arguments", framework="", collections={}) if _is_declared(reading, own) else reading
         for reading in readings
     )
+
+
+def _without_inner_wrapper(readings: tuple[Reading, ...]) -> tuple[Reading, ...]:
+    """What wraps the model in Megatron's own code, of which the tree has a copy, is what its arguments choose: they say
+    it, and where they leave it out their defaults.
+    """
+    if not any(reading.layer == "megatron-arguments" for reading in readings):
+        return readings
+    return tuple(reading for reading in readings if not _is_inner_wrapper(reading))
+
+
+def _is_inner_wrapper(reading: Reading) -> bool:
+    inside = reading.place is not None and "megatron" in PurePosixPath(reading.place.path).parts[:-1]
+    return inside and reading.layer in ("ddp-python", "fsdp-python")
 
 
 def _is_declared(reading: Reading, own: Reading) -> bool:

@@ -13,6 +13,8 @@ ARGUMENTS = "transformers-file"
 _OVERRIDDEN = {"torchtitan-toml": "torchtitan-arguments", "nemo-yaml": "nemo-arguments"}
 """Configs that their program's command line overrides, with the layer of that line."""
 _LAUNCHED = "accelerate-flags"
+_ONE_PROCESS = "python"
+_OF_DEEPSPEED = ("deepspeed", "megatron-deepspeed")
 _TOLD = ("transformers-arguments", "megatron-arguments")
 """Layers of command lines that hold the arguments themselves."""
 
@@ -53,4 +55,16 @@ def _wanted(layer: str, readings: Sequence[Reading]) -> bool:
     if layer == ARGUMENTS:
         return not any(reading.layer in _TOLD for reading in readings)
     chosen = [reading.framework for reading in readings if reading.layer in (ACCELERATE, _LAUNCHED)]
-    return all(framework in ("", "deepspeed") for framework in chosen)
+    return all(framework in ("", "deepspeed") for framework in chosen) and _may_use_deepspeed(readings)
+
+
+def _may_use_deepspeed(readings: Sequence[Reading]) -> bool:
+    """Whether a launch can take a config of DeepSpeed: it speaks of DeepSpeed; or nothing in it wraps the model in
+    another way, and it starts several processes, or a program whose code hands its arguments to the Trainer.
+    """
+    told = {reading.framework for reading in readings if reading.framework}
+    if told:
+        return not told.isdisjoint(_OF_DEEPSPEED)
+    if not any(reading.layer == _ONE_PROCESS for reading in readings):
+        return True
+    return any(reading.frontend and reading.layer.endswith("-python") for reading in readings)

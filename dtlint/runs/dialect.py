@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from types import ModuleType
 
@@ -87,11 +87,12 @@ def dialect_of(readings: Sequence[Reading], framework: str) -> Dialect:
         return None
 
     def spell(setting: str, value: Plain) -> str:
-        saying = [reading for reading in readings if _states(reading, setting)] or speaking
-        spelled = [text for reading in saying if (text := _spelled(reading, setting, value, framework)) is not None]
-        if not spelled:
-            return f"{setting} = {str(value).lower() if isinstance(value, bool) else value}"
-        return " and ".join(dict.fromkeys(spelled)) if saying is not speaking else spelled[0]
+        saying = [reading for reading in readings if _states(reading, setting)]
+        told = dict.fromkeys(_all_spelled(saying, setting, value, framework))
+        if told:
+            return " and ".join(told)
+        found = next(_all_spelled(speaking, setting, value, framework), None)
+        return f"{setting} = {str(value).lower() if isinstance(value, bool) else value}" if found is None else found
 
     def stated(setting: str) -> tuple[Value, ...]:
         claims = (claim for reading in readings for claim in reading.claims if claim.setting == setting)
@@ -104,7 +105,8 @@ def dialect_of(readings: Sequence[Reading], framework: str) -> Dialect:
             return tuple(edit for reading in stating for edit in _rewritten(reading, setting, value, framework))
         return next((made for reading in writable if (made := _added(reading, setting, value, framework))), ())
 
-    return Dialect(home, spell, stated, edits)
+    refused = frozenset(flag for reading in readings for flag in reading.refuses)
+    return Dialect(home, spell, stated, edits, refused)
 
 
 def _rewritten(reading: Reading, setting: str, value: Plain, framework: str) -> tuple[Edit, ...]:
@@ -167,6 +169,11 @@ def _spelled(reading: Reading, setting: str, value: Plain, framework: str) -> st
     more = (framework,) if reading.layer in _SPEAK_FOR and framework else ()
     found: str | None = _module(reading).spell(setting, value, *more)
     return found
+
+
+def _all_spelled(readings: Sequence[Reading], setting: str, value: Plain, framework: str) -> Iterator[str]:
+    spelled = (_spelled(reading, setting, value, framework) for reading in readings)
+    return (text for text in spelled if text is not None)
 
 
 def _home(reading: Reading, setting: str) -> Span | None:

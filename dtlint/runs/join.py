@@ -30,7 +30,7 @@ from dtlint.runs.lost import lost_words
 from dtlint.runs.merge import merged
 from dtlint.runs.model import FileProblem, Options, Run, RunSet, file_problem, script_problems
 from dtlint.runs.recipes import functions_in, recipe
-from dtlint.runs.roles import role_of, role_of_config, role_of_lone_program
+from dtlint.runs.roles import is_below_tests, role_of, role_of_config, role_of_lone_program
 from dtlint.runs.tree import Tree
 from dtlint.runs.versions import image_reading, install_readings
 from dtlint.source import Source
@@ -183,7 +183,8 @@ class Joiner:
         run = run_of(self._follower.tree, self.options, whole, launch, candidate.branch)
         program = _text_of(found.program, parts.sources)
         told = [reading for reading in readings if not reading.layer.startswith("deepspeed-json")]
-        first = run._replace(role=_role(role_of(found.program, program), told))
+        tried = is_below_tests(self._follower.tree.within(candidate.script))
+        first = run._replace(role="other" if tried else _role(role_of(found.program, program), told))
         return [first, *self._further(first, whole)]
 
     def _further(self, first: Run, whole: Parts) -> list[Run]:

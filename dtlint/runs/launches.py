@@ -75,7 +75,7 @@ def find_launch(command: Command, read_file: ReadFile) -> Found | None:
     if launcher is None and not _is_launch(words, program, arguments, managed, _is_rank(command.env)):
         return None
     started = [launcher] if launcher is not None else [] if managed else [_plain_start(words, program, command.env)]
-    around = (_environment_reading(command, readings), _starters_reading(command))
+    around = (_environment_reading(command, readings), _starters_reading(command), _template_reading(program))
     managers = [reading for reading in readings if reading.layer != "environment"]
     return Found(Launch(command.place, words, command.env), (*arguments, *started, *managers, *around), tuple(program))
 
@@ -255,6 +255,12 @@ def _environment_reading(command: Command, readings: Sequence[Reading]) -> Readi
     wrapped = [reading for reading in readings if reading.layer == "environment"]
     sourced = next((each.sourced for each in (*command.wrapper, command) if each.sourced), "")
     return environment.complete([environment.read(command.env), *reversed(wrapped)], command.place, sourced)
+
+
+def _template_reading(program: Sequence[Word]) -> Reading:
+    from dtlint.frameworks import templates
+
+    return templates.read(program)
 
 
 def _starters_reading(command: Command) -> Reading:

@@ -14,6 +14,7 @@ PROGRAMS = frozenset(
         "eval", "evaluate", "evaluation", "infer", "inference", "generate", "generation", "generator", "convert",
         "converter", "export", "preprocess", "tokenize", "serve", "server", "predict", "merge", "zeroshot", "prompt",
         "test", "benchmark", "checkpoint", "download", "validation", "validate", "verify", "sanity", "smoke",
+        "partitions", "reshard",
     )
 )  # fmt: skip
 """Words in a program's name that say what else it does; `train` beside them wins (`train_eval.py`)."""
@@ -22,10 +23,18 @@ FLAGS = frozenset(
     (
         "--skip-train", "--eval-only", "--eval_only", "--do_eval_only", "--out-seq-length", "--sample-input-file",
         "--sample-output-file", "--genfile", "--max-tokens-to-oom", "--inference-max-seq-length",
-        "--inference-max-requests", "--prompt-file", "--sample-prompt-file",
+        "--inference-max-requests", "--prompt-file", "--sample-prompt-file", "--load_platform", "--save_platform",
+        "--load-platform", "--save-platform", "--target-tensor-parallel-size", "--target-pipeline-parallel-size",
+        "--target-tensor-model-parallel-size", "--target-pipeline-model-parallel-size",
     )
 )  # fmt: skip
-"""Flags of programs that load a model to run it."""
+"""Flags of programs that load a model to run it, or to save it in another form."""
+
+MODES = frozenset(("--mode", "--run-mode", "--run_mode", "--phase"))
+"""Flags by which one program is told to train or to do something else, with a word of PROGRAMS for the latter."""
+
+CONVERTERS = frozenset(("convert", "converter", "conversion"))
+"""Words in the name of the folder that a program lies in, where the program's own name says nothing."""
 
 TASKS = frozenset(
     ("LAMBADA", "WIKITEXT103", "MSDP-PROMPT", "MSDP-EVAL-F1", "ICT-ZEROSHOT-NQ", "RETRIEVER-EVAL", "RET-EVAL-NQ")
@@ -53,13 +62,18 @@ def role_of_config(path: str) -> str:
     return "train" if "train" in name or CONFIGS.isdisjoint((*folders, *words)) else "other"
 
 
-TESTS = frozenset(("test", "tests", "unit_tests"))
-"""Folders whose programs try code out; what they build is not trained."""
+TESTS = frozenset(("test", "tests", "unit_tests", "functional_tests", "unittests"))
+"""Folders whose programs and scripts try code out; what they build is not trained."""
+
+
+def is_below_tests(path: str) -> bool:
+    """Whether a file, its path relative to the root, lies in a folder of tests."""
+    return not TESTS.isdisjoint(PurePosixPath(path.lower()).parts[:-1])
 
 
 def role_of_lone_program(path: str) -> str:
     """The same for a program that no launch names, by its name and the folders below the root that it lies in."""
-    return role_of_program(path) if TESTS.isdisjoint(PurePosixPath(path.lower()).parts[:-1]) else "other"
+    return "other" if is_below_tests(path) else role_of_program(path)
 
 
 def role_of_program(path: str, text: str = "") -> str:
@@ -69,8 +83,14 @@ def role_of_program(path: str, text: str = "") -> str:
         return "train"
     if text and not re.search(TRAINING, text):
         return "other"
-    words = name.replace("-", "_").replace(".", "_").split("_")
-    return "train" if "train" in name or PROGRAMS.isdisjoint(words) else "other"
+    if "train" in name:
+        return "train"
+    folder = _words(PurePosixPath(path).parent.name)
+    return "train" if PROGRAMS.isdisjoint(_words(name)) and CONVERTERS.isdisjoint(folder) else "other"
+
+
+def _words(name: str) -> list[str]:
+    return re.split(r"[-_.]", name.lower())
 
 
 def role_of(program: Sequence[Word], text: str = "") -> str:
@@ -79,8 +99,32 @@ def role_of(program: Sequence[Word], text: str = "") -> str:
         return "train"
     if role_of_program(program[0].shown, text) == "other":
         return "other"
-    words = [word.text for word in program[1:]]
-    only_evaluates = any(flag in FLAGS for flag in words) or any(
-        flag == "--task" and value in TASKS for flag, value in pairwise(words)
-    )
-    return "other" if only_evaluates else "train"
+    words = [part for word in program[1:] for part in (word.text or "").split("=", 1)]
+    told = any(flag in FLAGS for flag in words) or any(_is_told(*pair) for pair in pairwise(words))
+    return "other" if told else "train"
+
+
+def _is_told(flag: str, value: str) -> bool:
+    """Whether an argument tells a program that does several things to do another than training."""
+    return (flag == "--task" and value in TASKS) or (flag in MODES and value.lower() in PROGRAMS)
+
+
+STARTS = re.compile(
+    r"\b(?:torchrun|torch\.distributed|deepspeed|accelerate|srun|mpirun|mpiexec|horovodrun|llamafactory-cli|swift)\b"
+    r"|^#SBATCH|--(?:nnodes|nproc|per_device_train_batch_size|micro[-_]batch[-_]size|tensor[-_]model[-_]parallel)",
+    re.MULTILINE,
+)
+"""Words of a script that start several processes, or that only training takes."""
+
+_STARTED = re.compile(r"([^\s'\"=;|&]+\.py)\b|\spython3?\s+-m\s+([\w.]+)")
+
+
+def may_train(text: str) -> bool:
+    """Whether a script that cannot be read may start a training run, as far as its words tell: it names no program, or
+    one that trains by its name, or it starts one that may train as training is started.
+    """
+    named = [path or module.replace(".", "/") for path, module in _STARTED.findall(text)]
+    roles = [(PurePosixPath(name).name.lower(), role_of_program(name)) for name in named]
+    if not roles or any(role == "train" and re.search(TRAINS, name) for name, role in roles):
+        return True
+    return STARTS.search(text) is not None and any(role == "train" for _, role in roles)

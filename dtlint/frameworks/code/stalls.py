@@ -79,6 +79,8 @@ def _first_of_loops(
             timed = _measures(loop) or (call is not site and _measures(site.scope.node))
             if id(loop) in seen or (last == _OF_CLOCKS and (timed or _waits_anyway(loop, call.node))):
                 continue
+            if timed and not _updates(loop):
+                continue
             place = place_of(program, around, call)
             if not _is_profiled(place, loop) and _in_each_step(program, around, call) and stands(place) is not False:
                 seen.add(id(loop))
@@ -141,6 +143,13 @@ def _optimizes(site: Site) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and "optim" in dotted(node.func.value)
 
 
+def _updates(loop: ast.AST) -> bool:
+    """Whether a loop makes a step of training; one that measures time and makes none measures a part of the model."""
+    inside = (node.func for node in ast.walk(loop) if isinstance(node, ast.Call))
+    receivers = (func.value for func in inside if isinstance(func, ast.Attribute) and func.attr == "step")
+    return any("prof" not in dotted(receiver) for receiver in receivers)
+
+
 def _is_profiled(place: Place, loop: ast.AST) -> bool:
     """Whether a loop runs inside `with torch.profiler.profile(...)`: it is there to be measured step by step."""
     blocks = (node for node in ast.walk(place.scope.node) if isinstance(node, ast.With) and is_inside(loop, node))
@@ -162,4 +171,9 @@ def _asks(node: ast.AST) -> bool:
 
 def _measures(loop: ast.AST) -> bool:
     inside = (node.func for node in ast.walk(loop) if isinstance(node, ast.Call))
-    return any(dotted(function).rpartition(".")[2] in _CLOCKS for function in inside)
+    return any(_last_name(function) in _CLOCKS for function in inside)
+
+
+def _last_name(function: ast.expr) -> str:
+    """`record` of `started[trial].record`."""
+    return function.attr if isinstance(function, ast.Attribute) else dotted(function)

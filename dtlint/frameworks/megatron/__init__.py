@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from dtlint.frameworks import Claim, Member, NamedFile, Reading
 from dtlint.frameworks.arguments import stretch, texts
-from dtlint.frameworks.megatron.combinations import refused_combinations
+from dtlint.frameworks.megatron.combinations import excluded_flags, refused_combinations
 from dtlint.frameworks.megatron.cuts import misfit_cuts
 from dtlint.frameworks.megatron.flags import inert_flags, removed_flags, unknown_flags
+from dtlint.frameworks.megatron.forks import fork_claims
 from dtlint.frameworks.megatron.given import Given, has_deepspeed, read_flags, switched
 from dtlint.frameworks.megatron.meanings import MEANINGS, Meaning
 from dtlint.frameworks.megatron.model import model_claims
@@ -61,6 +62,8 @@ def read_arguments(words: Sequence[Word], place: Span) -> Reading:
     for read in (training_claims, model_claims, pipeline_claims, swift_claims, slime_claims, restored_claims):
         claims.extend(read(given))
     swift = is_swift(given)
+    if not swift and not is_slime(given):
+        claims.extend(fork_claims(given, frozenset(claim.setting for claim in claims)))
     return Reading(
         LAYER,
         stretch(words, place, next((word for word in words if _names(word) in _TELLING), None)),
@@ -70,6 +73,7 @@ def read_arguments(words: Sequence[Word], place: Span) -> Reading:
         frontend="ms-swift" if swift else "slime" if is_slime(given) else "",
         open=given.open or _elsewhere(given),
         collections=_collections(given, swift),
+        refuses=frozenset() if swift else excluded_flags(given),
     )
 
 

@@ -56,6 +56,16 @@ def refused_combinations(given: Given) -> Iterator[Member]:
             yield from _broken(row, given)
 
 
+def excluded_flags(given: Given) -> frozenset[str]:
+    """The flags that every release refuses beside those that are given (as `refused_combinations` has them)."""
+    if has_deepspeed(given):
+        return frozenset()
+    rows = (row for row in combinations() if row.relation == "excludes" and not row.since)
+    excluding = (row for row in rows if all(_holds(term, given) for term in row.flags))
+    partners = (term for row in excluding for term in row.partners if not term.sign)
+    return frozenset(f"--{term.name}" for term in partners if term.name not in given.flags)
+
+
 @cache
 def combinations() -> tuple[Combination, ...]:
     """The table."""

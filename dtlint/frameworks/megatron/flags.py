@@ -93,6 +93,11 @@ def _misspelt(option: Option, given: Given) -> Member | None:
     return misspelt_flag(option, near, "Megatron-LM")
 
 
+def is_misspelt(option: Option) -> bool:
+    """Whether a flag most likely stands for one that exists."""
+    return _meant(option.spelled) is not None
+
+
 @cache
 def _meant(name: str) -> str | None:
     """The flag that a misspelt or shortened name most likely stands for (Megatron's parser takes no beginnings)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeGuard
 
+from dtlint.languages.placeholders import TO_FILL_IN
 from dtlint.languages.shell.meanings import meaning_of_output
 from dtlint.languages.shell.parameters import Expansion, expand_parameter
 from dtlint.languages.shell.splitting import field_separators, split_fields
@@ -205,7 +206,7 @@ def expand_part(shell: Shell, part: Part) -> Expansion:
     if isinstance(part, Substitution):
         return Expansion([substitute(shell, part)])
     if isinstance(part, Placeholder):
-        return Expansion([unknown(part.span, f"{part.span.text} is a placeholder to fill in")])
+        return Expansion([unknown(part.span, f"{part.span.text}{TO_FILL_IN}")])
     if isinstance(part, ProcessSubstitution):
         substitute(shell, Substitution(part.body, part.span))
         return Expansion([unknown(part.span, "a file name that the shell makes up")])

@@ -48,7 +48,7 @@ def read_element(shell: Shell, name: str, key: str, span: Span) -> Text:
     """An element of an array, or with an empty key the variable itself."""
     value = read_variable(shell, name)
     if isinstance(value, Array):
-        return _element(value, key)
+        return _narrowed(shell, _element(value, key))
     if value is not None:
         return _placed(value, span) if key in ("", "0") else ()
     if name[0].isalpha() or name[0] == "_":
@@ -69,7 +69,8 @@ def _element(value: Array, key: str) -> Text:
     doubt = open_part(value)
     if doubt is None or (text is not None and not is_several(text)):
         return text or ()
-    return (doubt._replace(means=ONE_OF.get(doubt.means, "") if key in ("", "0") else ""),)
+    one = doubt if doubt.means else _one_of(doubt, f"element {key or 0}")
+    return (one._replace(means=ONE_OF.get(doubt.means, "") if key in ("", "0") else ""),)
 
 
 ONE_OF = {"cluster.hosts": "cluster.first_host"}
@@ -180,7 +181,12 @@ def positional_text(shell: Shell, number: int, span: Span) -> Text:
         asked = number + positional.first - 1
         how = f"--arg {asked}=..."
         return _narrowed(shell, unknown(span, f"argument {asked} of the script is not given", how))
-    return (positional.rest._replace(span=place_of(span)),)
+    return _narrowed(shell, (_one_of(positional.rest, f"argument {number}")._replace(span=place_of(span)),))
+
+
+def _one_of(several: Piece, which: str) -> Piece:
+    """One of the words that an unknown piece may hold: what is learnt of it says nothing of the others."""
+    return several._replace(how=f"{several.how} (its {which})") if several.how else several
 
 
 def positional_of(words: list[Word]) -> Positional:

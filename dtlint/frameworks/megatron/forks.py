@@ -1,0 +1,67 @@
+"""Flags that a fork of Megatron adds: what their names speak of is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dtlint.frameworks import Claim
+from dtlint.frameworks.megatron.flags import MOST_LOOKED_AT, is_misspelt
+from dtlint.frameworks.megatron.given import Given
+from dtlint.frameworks.megatron.known import known_flag
+from dtlint.frameworks.options import Option, literal_place
+from dtlint.record import NamedTuple
+from dtlint.value import Origin, Unknown
+
+_EVEN = frozenset(("uniform", "even"))
+"""Values that leave the cut as it is (Yuan-2.0, megatron/arguments.py: --pipeline-model-parallel-method)."""
+
+
+class _Topic(NamedTuple):
+    """What a name speaks of when it has a word of each group, and the settings that are then not known."""
+
+    groups: tuple[frozenset[str], ...]
+    settings: tuple[str, ...]
+
+
+_TOPICS = (
+    _Topic((frozenset(("recompute", "recomputation")),), ("checkpointing.activations", "checkpointing.layers")),
+    _Topic(
+        (
+            frozenset(("pipeline", "stage", "stages")),
+            frozenset(
+                (
+                    "balance", "block", "blocks", "custom", "cut", "layer", "layers", "layout", "list", "method",
+                    "partition", "partitions", "split", "uneven",
+                )
+            ),
+        ),
+        ("parallel.stage_layers",),
+    ),
+    _Topic((frozenset(("layer", "layers")), frozenset(("noop", "list"))), ("parallel.stage_layers",)),
+)  # fmt: skip
+"""The first that a name speaks of counts. Flags that have been met: --pipeline-model-parallel-blocks (Yuan-2.0),
+--custom-pipeline-layers and --custom-pipeline-recompute-layers (AIAK), --num-layer-list and --noop-layers (MindSpeed).
+"""
+
+
+def fork_claims(given: Given, stated: frozenset[str]) -> Iterator[Claim]:
+    """Unknowns for the settings that a fork's flags speak of; `stated` are settings that known flags tell."""
+    strange = [option for option in given.flags.values() if _is_strange(option)][:MOST_LOOKED_AT]
+    for option in strange:
+        for setting in _spoken_of(option) - stated:
+            reason = f"{option.spelled} is a fork's own flag, and what it does to it is not known"
+            origin = Origin("written", literal_place(option.flag))
+            yield Claim(setting, Unknown(reason, f"--set {setting}=...", origin), option.spelled)
+
+
+def _is_strange(option: Option) -> bool:
+    """Whether a flag speaks of a topic and no release has it, in whichever spelling."""
+    return bool(_spoken_of(option)) and known_flag(f"--{option.name}") is None and not is_misspelt(option)
+
+
+def _spoken_of(option: Option) -> frozenset[str]:
+    if option.value is not None and option.value.text in _EVEN:
+        return frozenset()
+    words = frozenset(option.name.split("-"))
+    topic = next((each for each in _TOPICS if not any(words.isdisjoint(group) for group in each.groups)), None)
+    return frozenset() if topic is None else frozenset(topic.settings)

@@ -1,0 +1,52 @@
+"""The parser of Megatron that lies in the tree of a program: which of Megatron's flags it does not take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from dtlint.frameworks import Reading
+from dtlint.runs.tree import Tree
+from dtlint.source import Source, Unreadable
+
+PARSER_FILES = ("megatron/training/arguments.py", "megatron/arguments.py")
+"""Where Megatron's parser lies: since core_v0.6, and before."""
+
+_OF_EVERY_RELEASE = frozenset(("--tensor-model-parallel-size", "--num-layers", "--micro-batch-size"))
+"""Flags by which a file is told to be Megatron's parser."""
+
+_FROM_CLASSES = "ArgumentGroupFactory"
+"""What makes flags of the fields of classes in newer releases (megatron/training/argument_utils.py): the calls of
+`add_argument` are no longer all that the parser takes.
+"""
+
+
+def parser_reading(tree: Tree, folders: Sequence[Path], readings: Sequence[Reading]) -> list[Reading]:
+    """The flags of Megatron that the parser of the run does not take, if the run has Megatron's arguments and the
+    parser lies in the folders of script and program or above them.
+    """
+    if not any(reading.layer == "megatron-arguments" and not reading.frontend for reading in readings):
+        return []
+    source = next(_parsers(tree, folders), None)
+    if source is None or _FROM_CLASSES in source.text:
+        return []
+    from dtlint.frameworks.megatron.known import training_names
+    from dtlint.runs.programs import module_in
+
+    arguments = module_in(tree, source).arguments.values()
+    own = frozenset(flag for argument in arguments for flag in argument.flags)
+    if not own >= _OF_EVERY_RELEASE:
+        return []
+    more = (reading.declares for reading in readings)
+    return [Reading("program-parser", refuses=frozenset(training_names()).difference(own, *more))]
+
+
+def _parsers(tree: Tree, folders: Sequence[Path]) -> Iterator[Source]:
+    for folder in folders:
+        for path in PARSER_FILES:
+            file = tree.find(path, folder)
+            try:
+                if file is not None:
+                    yield tree.source(file)
+            except Unreadable:
+                continue
