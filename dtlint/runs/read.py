@@ -8,6 +8,7 @@ from pathlib import Path
 from dtlint.runs.join import Joiner
 from dtlint.runs.kinds import kind_of, kind_of_text, relevant
 from dtlint.runs.model import FileProblem, Options, Run, RunSet
+from dtlint.runs.spare import marked
 from dtlint.runs.tree import MOST_SEARCHED, Tree, root_of, walk
 from dtlint.source import Source, Unreadable
 
@@ -36,6 +37,8 @@ def read_runs(paths: Sequence[Path], options: Options, stdin: str | None = None)
     if launching := joiner.launching():
         _search_callers(joiner, tree, {file for file, _ in files}, launching)
     found = joiner.finish(tuple(problems), focus)
+    asked = frozenset(tree.shown(path.resolve()) for path in named if not path.is_dir()) | {"<stdin>"}
+    found = found._replace(runs=marked(found.runs, asked))
     below = _below([path for path in named if path.is_dir()], found.sources)
     return found._replace(focus=focus | below | _started(focus, found.runs))
 
