@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Mapping
 
 from dtlint.frameworks import Claim, NamedFile, Reading
@@ -13,6 +14,7 @@ from dtlint.frameworks.transformers import read_arguments
 from dtlint.languages.python.calls import Call, argument, calls
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import stands
+from dtlint.languages.python.tree import Module
 from dtlint.languages.traced import Piece, Word, literal_word
 from dtlint.value import Choice, Origin, Plain, Setting, Unknown, Value
 
@@ -21,6 +23,8 @@ LAYER = "transformers-python"
 _TRL = tuple(f"trl.{name}" for name in ("SFTConfig", "DPOConfig", "GRPOConfig", "RewardConfig", "KTOConfig"))
 _TRL_TRAINERS = tuple(f"trl.{name}" for name in ("SFTTrainer", "DPOTrainer", "GRPOTrainer", "RewardTrainer"))
 _ARGUMENTS = ("transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments")
+ARGUMENTS_NAME = "TrainingArguments"
+"""What the names of classes end with that hold the Trainer's arguments."""
 _TRAINERS = ("transformers.Trainer", "transformers.Seq2SeqTrainer")
 _ACCELERATOR = ("accelerate.Accelerator",)
 _QUANTIZERS = ("transformers.BitsAndBytesConfig",)
@@ -59,9 +63,22 @@ def _frontend(program: Program, configs: list[Call]) -> str:
     found = [*configs, *_standing(program, (*_TRAINERS, *_TRL_TRAINERS))]
     if found:
         return "trl" if any(call.name.startswith("trl.") for call in found) else "transformers"
-    if any("TrainingArguments" in module.source.text for module in program.modules.values()):
+    if any(map(_uses_arguments, program.modules.values())):
         return "transformers"
     return "accelerate" if _standing(program, _ACCELERATOR) else ""
+
+
+def _uses_arguments(module: Module) -> bool:
+    """Whether a module does something with arguments of the Trainer; one that only imports them hands them on, as the
+    front page of a library does.
+    """
+    if ARGUMENTS_NAME not in module.source.text:
+        return False
+    return any(_name(node).endswith(ARGUMENTS_NAME) for node in ast.walk(module.top.node))
+
+
+def _name(node: ast.AST) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
 def declared(program: Program) -> Reading:

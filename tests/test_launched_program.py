@@ -1,0 +1,74 @@
+"""What the started program is and reads decides what its files and its command line mean."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dtlint.api import check, options_of
+from dtlint.runs import read_runs
+from dtlint.runs.model import Run
+from dtlint.value import Unknown
+
+SECTION = """{"train_micro_batch_size_per_gpu": 4, "bf16": {"enabled": true}, "zero_optimization": {"stage": 2},
+ "activation_checkpointing": {"partition_activations": true}}"""
+OWN_LOOP = "engine, *_ = deepspeed.initialize(model=model)\nfor batch in data:\n    engine.backward(engine(batch))\n"
+FRONT_PAGE = "TABLE = {'training_args': ['TrainingArguments']}\nfrom .args import TrainingArguments\n"
+DEVICE_MAP = """import torch
+from transformers import AutoModelForCausalLM
+
+class Wrapper:
+    def __init__(self, path):
+        self.model = AutoModelForCausalLM.from_pretrained(path, device_map="auto")
+"""
+
+
+def rules(*paths: str) -> list[str]:
+    return [each.rule for each in check([Path(path) for path in paths]).findings]
+
+
+def run_of(path: str) -> Run:
+    (run,) = read_runs([Path(path)], options_of()).runs
+    return run
+
+
+@pytest.mark.parametrize(
+    ("imported", "trainer"),
+    [
+        (FRONT_PAGE, False),
+        ("from transformers import TrainingArguments\nclass Mine(TrainingArguments):\n    extra: int = 0\n", True),
+    ],
+)
+def test_a_run_of_the_trainer_is_one_whose_program_uses_its_arguments(tree, imported: str, trainer: bool) -> None:
+    tree(
+        {
+            "run.sh": "deepspeed --num_gpus 8 main.py --deepspeed_config ds.json\n",
+            "ds.json": SECTION,
+            "main.py": f"import torch\nimport deepspeed\nimport library\n{OWN_LOOP}",
+            "library/__init__.py": f"import torch\n{imported}",
+            "library/args.py": "",
+        }
+    )
+    assert (run_of("run.sh").plan.word("frontend") == "transformers") is trainer
+    assert ("activation-checkpointing-inert" in rules("run.sh")) is trainer
+
+
+@pytest.mark.parametrize(
+    ("table", "conflict"),
+    [
+        ("MODELS = {'a': partial(Wrapper, path='a')}\ndef build(name):\n    return MODELS[name]()\n", False),
+        ("def build(name):\n    return Wrapper(name)\n", True),
+    ],
+)
+def test_a_model_that_only_a_table_holds_is_one_of_several(tree, table: str, conflict: bool) -> None:
+    tree(
+        {
+            "run.sh": "torchrun --nproc_per_node 8 train.py\n",
+            "train.py": "import torch\nimport torch.distributed\nfrom models import build\nmodel = build('a')\n"
+            "model.loss().backward()\n",
+            "models.py": f"import torch\nfrom functools import partial\nfrom wrapper import Wrapper\n{table}",
+            "wrapper.py": DEVICE_MAP,
+        }
+    )
+    assert ("device-map-conflict" in rules("run.sh")) is conflict
