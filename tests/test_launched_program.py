@@ -72,3 +72,36 @@ def test_a_model_that_only_a_table_holds_is_one_of_several(tree, table: str, con
         }
     )
     assert ("device-map-conflict" in rules("run.sh")) is conflict
+
+
+MEGATRON = (
+    "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 12 --hidden-size 768 --num-attention-heads 12"
+    " --pipeline-model-parallel-size 2 --micro-batch-size 4 --bf16 "
+)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    ["--seq-length 1024 --global-batch-size $BATCH", "--retro-project-dir data/retro", "--yaml-cfg run.yaml"],
+)
+def test_a_batch_that_something_else_sets_is_not_the_default(tree, flags: str) -> None:
+    tree({"run.sh": f"{MEGATRON}{flags}\n"})
+    plan = run_of("run.sh").plan
+    assert isinstance(plan.get("batch.global"), Unknown)
+    assert isinstance(plan.get("batch.accumulation"), Unknown)
+    assert "microbatches-lt-stages" not in rules("run.sh")
+
+
+def test_a_parser_of_another_program_brings_no_defaults(tree) -> None:
+    """The entry script's arguments are the Trainer's; a module beside it has a parser that it does not call."""
+    tree(
+        {
+            "run.sh": "torchrun --nproc_per_node 8 train.py --bf16 True --output_dir out --deepspeed ds.json\n",
+            "ds.json": '{"train_micro_batch_size_per_gpu": "auto", "zero_optimization": {"stage": 2}}',
+            "train.py": "import torch\nimport library\nfrom transformers import HfArgumentParser, TrainingArguments\n"
+            "args = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()\n",
+            "library/__init__.py": "import torch\nimport argparse\ndef read():\n    parser = argparse.ArgumentParser()\n"
+            "    parser.add_argument('--per-device-train-batch-size', type=int, default=64)\n",
+        }
+    )
+    assert run_of("run.sh").plan.value("batch.micro") == 8

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from typing import TypeGuard
 
 from dtlint.frameworks import Claim, NamedFile, Reading
 from dtlint.frameworks import program as programs
@@ -84,21 +85,30 @@ def _name(node: ast.AST) -> str:
 def declared(program: Program) -> Reading:
     """The arguments that the program declares itself (`class TrainingArguments(...)` with fields): as given, else
     their defaults."""
-    given = program.given or {}
-    frontend = _frontend(program, _standing(program, (*_ARGUMENTS, *_TRL)))
+    if _frontend(program, _standing(program, (*_ARGUMENTS, *_TRL))) not in _OF_TRAINER:
+        return Reading("transformers-declared")
+    told = {**_own_defaults(program), **(program.given or {})}
     claims = [
         Claim(setting, value, name)
         for name, setting in (*_SETTINGS.items(), ("model_max_length", "data.sequence_length"))
-        if name in program.arguments and _is_number(value := given.get(name, program.arguments[name].default))
+        if name in program.arguments and _is_number(value := told.get(name))
     ]
     for name in ("bf16", "fp16"):
-        told = given.get(name, program.arguments[name].default) if name in program.arguments else None
-        if isinstance(told, Value) and told.value is True:
-            claims.append(Claim("precision.compute", told._replace(value=name), name))
-    return Reading("transformers-declared", claims=tuple(claims) if frontend in _OF_TRAINER else ())
+        value = told.get(name) if name in program.arguments else None
+        if isinstance(value, Value) and value.value is True:
+            claims.append(Claim("precision.compute", value._replace(value=name), name))
+    return Reading("transformers-declared", claims=tuple(claims))
 
 
-def _is_number(value: Setting) -> bool:
+def _own_defaults(program: Program) -> dict[str, Setting]:
+    """The defaults of arguments that the entry script declares, or a module that has to do with the Trainer's: another
+    module's parser may belong to another program.
+    """
+    own = {module.source for module in program.modules.values() if _uses_arguments(module)} | {program.main.source}
+    return {name: each.default for name, each in program.arguments.items() if each.place.source in own}
+
+
+def _is_number(value: Setting | None) -> TypeGuard[Value]:
     return isinstance(value, Value) and isinstance(value.value, (int, float)) and not isinstance(value.value, bool)
 
 

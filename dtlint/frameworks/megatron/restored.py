@@ -1,4 +1,6 @@
-"""What comes with a checkpoint that Megatron loads: degrees that its arguments leave out."""
+"""What Megatron loads from elsewhere: degrees of a checkpoint that its arguments leave out, and the batch and length of a
+Retro project, which count more than the arguments.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,22 @@ _DEGREES = {
 }
 
 
+_RETRO = "retro-project-dir"
+_OF_RETRO = ("batch.global", "data.sequence_length", "model.max_positions")
+"""What the project's config.json sets, whatever the arguments say (arguments.py, load_retro_args, core_v0.6 on)."""
+
+
 def restored_claims(given: Given) -> Iterator[Claim]:
+    """What the arguments say that something else is loaded for, as unknown."""
+    yield from _of_checkpoint(given)
+    if given.has(_RETRO):
+        origin = Origin("written", literal_place(given.flags[_RETRO].flag))
+        for setting in _OF_RETRO:
+            unknown = Unknown(f"the config of --{_RETRO} sets it", f"--set {setting}=N", origin)
+            yield Claim(setting, unknown, f"--{_RETRO}")
+
+
+def _of_checkpoint(given: Given) -> Iterator[Claim]:
     """Degrees that stand in the checkpoint: those that are not written, or all where the checkpoint's count more."""
     asking = next((name for name in _ASKING if given.has(name)), "")
     if not asking:
