@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from readings import claims, members
 
-from dtlint.api import options_of
+from dtlint.api import check, options_of
 from dtlint.frameworks import Reading, accelerate, accelerate_launcher
 from dtlint.languages.yaml import read_yaml
 from dtlint.runs import read_runs
@@ -640,3 +640,14 @@ def test_a_config_that_a_launch_names_is_in_the_focus_whatever_it_holds(tmp_path
     (tmp_path / "acc.yaml").write_text("num_processes: 8\n")
     (tmp_path / "run.sh").write_text("accelerate launch --config_file acc.yaml train.py\n")
     assert any(path.endswith("acc.yaml") for path in read_runs([tmp_path], options_of()).focus)
+
+
+@pytest.mark.parametrize(
+    ("pinned", "told"),
+    [("accelerate==0.33.0", []), ("accelerate==1.6.0", ["error"]), ("accelerate", ["note"]), ("", ["note"])],
+)
+def test_false_for_no_is_refused_since_a_release(tmp_path: Path, pinned: str, told: list[str]) -> None:
+    (tmp_path / "requirements.txt").write_text(f"{pinned}\n")
+    (tmp_path / "config.yaml").write_text("distributed_type: MULTI_GPU\nnum_processes: 8\nmixed_precision: no\n")
+    found = [finding for finding in check([tmp_path]).findings if finding.rule == "setting-type"]
+    assert [finding.severity for finding in found] == told

@@ -255,3 +255,12 @@ def test_odd_settings_give_finite_numbers_or_a_reason(odd: dict[str, Plain]) -> 
         assert found.reason
     else:
         assert all(math.isfinite(number) and number >= 0 for point in found.completions for number in numbers(point))
+
+
+def test_a_shape_that_does_not_tell_the_parameters_gives_no_estimate() -> None:
+    shape: dict[str, Plain] = {"model.layers": 4, "model.hidden": 256, "model.heads": 4}
+    plan = Plan.of({"framework": "megatron", "parallel.world_size": 8, **shape})
+    untold = plan.with_settings({"model.parameters": Unknown("some layers hold a state space", "--set")})
+    assert isinstance(untold.get("model.parameters"), Unknown)
+    found = estimate(untold)
+    assert isinstance(found, Unknown) and found.reason == "some layers hold a state space"

@@ -85,10 +85,19 @@ def test_auto_is_left_to_the_front_end() -> None:
         ('{"fp16": {"enabled": FP16}}', "placeholder FP16 is filled by another program"),
         ('{"bf16": {"enabled": "true"}}', "bf16"),
         ('{"fp16": {"loss_scale": 0}}', None),
+        ('{"fp16": {"enabled": false}, "amp": {"enabled": true}}', "amp decides on the format"),
+        ('{"bf16": {"enabled": false}, "torch_autocast": {"enabled": true}}', "torch_autocast decides on the format"),
+        ('{"fp16": {"enabled": false}, "amp": {"enabled": false}}', "fp32"),
     ],
 )
 def test_format_of_the_matrix_products(text: str, compute: str | None) -> None:
     assert claims(config(text)).get("precision.compute") == compute
+
+
+def test_that_nothing_is_cast_leaves_the_format_to_the_program() -> None:
+    (claim,) = config('{"fp16": {"enabled": false}}').claims
+    assert isinstance(claim.value, Value) and claim.value.origin.kind == "assumed"
+    assert claim.value.origin.span is not None and claim.value.origin.span.text == "false"
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,17 @@ def test_a_function_of_the_file_that_is_given_a_section() -> None:
     assert [each.key for each in assigned_in(helper + HEAD + "    widen(cfg.model, by=2)\n")] == ["model.seed"]
 
 
+def test_functions_that_call_each_other_end() -> None:
+    many = "".join(
+        f"def f{i}(c):\n" + "".join(f"    f{j}(c)\n" for j in range(30)) + f"    c.k{i} = 1\n" for i in range(30)
+    )
+    assert len(assigned_in(many + HEAD + "    f0(cfg)\n")) == 30
+
+
+def test_an_expression_without_end_is_left_alone() -> None:
+    assert assigned_in(HEAD + "    cfg" + ".a" * 5000 + " = 1\n") == ()
+
+
 def test_a_function_that_hydra_does_not_call() -> None:
     assert assigned_in("def main(cfg):\n    cfg.model.seed = 1\n") == ()
 

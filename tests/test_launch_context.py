@@ -38,6 +38,17 @@ def _plain(member: Member, field: str) -> object:
 
 
 class TestEnvironment:
+    @pytest.mark.parametrize(
+        ("before", "value"),
+        [("source $ENVIRONMENT\n", "?"), ("source env.sh\n", "?"), ("source ~/.bashrc\n", ""), ("", "")],
+    )
+    def test_what_a_sourced_file_that_is_not_at_hand_exports_is_unknown(
+        self, tmp_path: Path, before: str, value: str
+    ) -> None:
+        (plan,) = plans(tmp_path, f"{before}export NCCL_DEBUG=WARN\ntorchrun --nproc_per_node 8 pretrain_gpt.py\n")
+        found = listed(plan, "launch.environment", "name", "value")
+        assert ("CUDA_DEVICE_MAX_CONNECTIONS", value) in found and ("NCCL_DEBUG", "WARN") in found
+
     def test_what_stands_nearest_to_the_launch_counts(self, tmp_path: Path) -> None:
         (plan,) = plans(tmp_path, "export NCCL_DEBUG=INFO\nenv NCCL_DEBUG=WARN torchrun --nproc_per_node 8 train.py\n")
         assert plan.value("communication.env") == (("NCCL_DEBUG", "WARN"),)

@@ -117,6 +117,15 @@ class TestSeveralStacks:
         found = claims(read("--pipeline-model-parallel-size 4 --encoder-pipeline-model-parallel-size 0 --num-layers 8"))
         assert (found["parallel.pipeline"], found["model.layers"]) == (4, 8)
 
+    @pytest.mark.parametrize(
+        "flags",
+        ["--hybrid-attention-ratio 0.08", "--hybrid-layer-pattern MM*-", "--is-hybrid-model", "--mamba-state-dim 64"],
+    )
+    def test_layers_that_are_not_all_alike_are_counted_and_not_weighed(self, flags: str) -> None:
+        found = claims(read(f"--num-layers 4 --hidden-size 768 {flags}"))
+        assert found["model.layers"] == 4
+        assert str(found["model.parameters"]).startswith("?--")
+
 
 class TestModel:
     def test_grouped_query_attention(self) -> None:

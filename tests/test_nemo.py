@@ -93,6 +93,7 @@ def test_degrees_batch_and_machines():
         ("share_embeddings_and_output_weights: False", {"model.tied_embeddings": False}),
         ("fp8: True", {"precision.compute": "fp8"}),
         ("peft:\n    peft_scheme: lora\n    lora_tuning:\n      adapter_dim: 32", {"model.lora_rank": 32}),
+        ("hybrid_attention_ratio: 0.08", {"model.parameters": "model.hybrid_attention_ratio is of a model whose layers are not all alike"}),
         ("num_layers: 12\n  decoder_seq_length: 128", {"model.layers": "model.decoder_seq_length is of a model with an encoder and a decoder"}),
         ("peft:\n    peft_scheme: null\n    lora_tuning:\n      adapter_dim: 32", {}),
     ],

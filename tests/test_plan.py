@@ -83,6 +83,19 @@ class TestDerived:
         known = Plan.of({"framework": "deepspeed", "parallel.data": 8, "batch.micro": 4, "batch.accumulation": 2})
         assert known.value("batch.global") == 64
 
+    @pytest.mark.parametrize(
+        ("name", "why"),
+        [
+            ("google-t5/t5-base", "an encoder and a decoder"),
+            ("nvidia/Nemotron-H-8B-Base", "layers that are not all alike"),
+        ],
+    )
+    def test_a_model_that_is_not_one_stack_has_parameters_and_no_layers_of_one(self, name, why):
+        plan = Plan.of({"model.name": name})
+        found = plan.get("model.layers")
+        assert isinstance(found, Unknown) and found.reason == f"{name} has {why}"
+        assert plan.number("model.parameters") is not None
+
 
 class TestBut:
     def test_the_world_and_the_global_batch_stay(self):

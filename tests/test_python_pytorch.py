@@ -173,7 +173,7 @@ CHECKPOINTING = {
 
 @pytest.mark.parametrize(("text", "value"), CHECKPOINTING.items(), ids=range(len(CHECKPOINTING)))
 def test_activation_checkpointing(text: str, value: object) -> None:
-    assert claims(pytorch.read(program(text))) == {"checkpointing.activations": value}
+    assert claims(pytorch.read(program(text)))["checkpointing.activations"] == value
 
 
 def test_activation_checkpointing_that_is_switched_off() -> None:
@@ -238,3 +238,23 @@ def test_no_program_breaks_the_readers(text: str) -> None:
     read = program("import torch.distributed as dist\n" + text, train="from train import *\n" + text)
     for reader in (fsdp.read, ddp.read, pytorch.read):
         assert isinstance(reader(read), Reading)
+
+
+@pytest.mark.parametrize(
+    ("code", "reentrant"),
+    [
+        ("x = checkpoint(block, x, use_reentrant=False)", False),
+        ("run = functools.partial(checkpoint, use_reentrant=False)", False),
+        ("x = checkpoint(block, x)", None),
+        ("x = checkpoint(block, x, use_reentrant=True)", None),
+        ("x = checkpoint(block, x, use_reentrant=False)\ny = checkpoint(block, x)", "unknown"),
+        ("model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={'use_reentrant': False})", False),
+    ],
+)
+def test_how_the_code_of_a_model_recomputes(code: str, reentrant: bool | str | None) -> None:
+    text = f"import functools\nfrom torch.utils.checkpoint import checkpoint\n{code}\n"
+    found = pytorch.read(link({"train": read_module(Source("train.py", text))}))
+    told = [claim.value for claim in found.claims if claim.setting == "checkpointing.reentrant"]
+    assert [value.value if isinstance(value, Value) else "unknown" for value in told] == (
+        [] if reentrant is None else [reentrant]
+    )

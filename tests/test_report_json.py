@@ -56,7 +56,12 @@ def test_a_finding() -> None:
 
 def test_what_a_failure_stops() -> None:
     found = json.loads(report_json(Report((OUT_OF_MEMORY,), (), None, (RUN,))))["findings"][0]
-    assert found["cost"]["stops"] == {"what": "step", "gpus": 4096, "seconds": {"low": 60, "high": 600}}
+    assert found["cost"]["stops"] == {
+        "what": "step",
+        "gpus": 4096,
+        "seconds": {"low": 60, "high": 600},
+        "waiting_gpu_hours": None,
+    }
 
 
 def test_what_stands_beside_the_findings() -> None:

@@ -174,6 +174,10 @@ def test_a_message_cannot_steer_the_terminal() -> None:
         (Cost(memory_bytes=Interval(208e9, 208e9)), "208 GB on one GPU"),
         (Cost(stops=Stop("launch")), "the launch fails"),
         (Cost(stops=Stop("run", 64)), "the run is lost: 64 GPUs"),
+        (
+            Cost(stops=Stop("run", 64, waiting=64 / 6)),
+            "the run is lost: 64 GPUs, 10.7 GPU-hours until the timeout ends it",
+        ),
         (Cost(stops=Stop("step", 64, Interval(600, 600))), "the first step fails: 64 GPUs for 10 min"),
     ],
 )

@@ -265,6 +265,14 @@ def test_a_failure_costs_what_it_brings_to_nothing() -> None:
     assert finding.cost.share_of_step is None
 
 
+def test_ranks_that_hang_wait_for_the_timeout_first() -> None:
+    hangs = rule("when: parallel.world_size > 1\noutcome: hangs\nat: parallel.world_size")
+    (finding,) = checked("framework = ddp\nparallel.world_size = 64", hangs).findings
+    assert finding.cost.stops == Stop("run", 64, waiting=64 * 600 / 3600)
+    (finding,) = checked("parallel.world_size = 64", hangs).findings
+    assert finding.cost.stops == Stop("run", 64)
+
+
 def test_a_flood_of_findings_is_reported_whole_and_priced_in_part() -> None:
     source = source_of("\n".join(f"call {number}" for number in range(150)))
     members = tuple(Member(source.span(at, at + 4), {}) for at in range(150))
@@ -424,35 +432,39 @@ def test_nothing_to_gain_gives_no_summary() -> None:
 
 
 FAILS = rule("when: parallel.pipeline > 1\noutcome: launch-fails\nat: parallel.pipeline", name="fails", id="TST002")
+TORN = "parallel.world_size = 16\nparallel.tensor = 16\nparallel.pipeline = 3\nparallel.context = 1"
+WHOLE = TORN.replace("world_size = 16", "world_size = 48")
 
 
 def told(text: str, *more: str, config: Config | None = None) -> Report:
     return check(runs_of(*(run_of(source_of(each)) for each in (text, *more))), [WIDE, FAILS], config or Config())
 
 
-def test_what_a_run_wastes_that_does_not_start_is_moot() -> None:
-    report = told("parallel.tensor = 16\nparallel.pipeline = 2")
+def test_what_a_run_wastes_whose_degrees_fit_no_layout_is_moot() -> None:
+    report = told(TORN)
     assert [each.rule for each in report.findings] == ["fails"]
     assert [each.rule for each in report.moot] == ["a-rule"]
-    assert report.remarks == ("1 warning about speed is not told: the launch fails before its first step",)
+    assert report.remarks == (
+        "1 warning about speed is not told: the degrees do not fit the processes, and the launch fails",
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "config"),
     [
-        ("parallel.tensor = 16\nparallel.pipeline = 1", Config()),
-        ("parallel.tensor = 16\nparallel.pipeline ?", Config()),
-        ("parallel.tensor = 16\nparallel.pipeline = 2  # dtlint: ignore[fails] it is caught", Config()),
-        ("parallel.tensor = 16\nparallel.pipeline = 2", Config(severities={"fails": "warning"})),
+        (WHOLE, Config()),
+        (TORN.replace("pipeline = 3", "pipeline = 1"), Config()),
+        (TORN.replace("pipeline = 3", "pipeline ?"), Config()),
+        (TORN.replace("pipeline = 3", "pipeline = 3  # dtlint: ignore[fails] it is caught"), Config()),
+        (TORN, Config(severities={"fails": "warning"})),
     ],
 )
-def test_a_waste_is_told_where_the_launch_may_start(text: str, config: Config) -> None:
+def test_a_waste_is_told_where_the_launch_may_start_or_has_a_layout(text: str, config: Config) -> None:
     report = told(text, config=config)
     assert "a-rule" in [each.rule for each in report.findings]
     assert report.moot == ()
 
 
 def test_a_waste_of_several_runs_is_told_of_those_that_start() -> None:
-    fails, starts = "parallel.tensor = 16\nparallel.pipeline = 2", "parallel.tensor = 16\nparallel.pipeline = 1"
-    found = {each.rule: each.runs for each in told(fails, starts).findings}
-    assert found == {"fails": (0,), "a-rule": (1,)}
+    found = {each.rule: each.runs for each in told(TORN, WHOLE).findings}
+    assert found == {"fails": (0, 1), "a-rule": (1,)}

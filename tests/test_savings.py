@@ -183,3 +183,47 @@ def test_savings_are_shares_and_never_losses(stage: int, micro: int, offload: st
     for name in SAVINGS:
         value = fact(plan, name)
         assert isinstance(value, Unknown) or 0 <= low(value) < 1
+
+
+DDP: Settings = {
+    **{name: value for name, value in ZERO.items() if name != "checkpointing.activations"},
+    "framework": "ddp",
+    "model.name": "gpt2-xl",
+    "data.sequence_length": 1024,
+    "batch.accumulation": 8,
+    "sharding.stage": 0,
+    "checkpointing.activations": "full",
+    "precision.reduce": "fp32",
+}
+
+
+def seconds(settings: Settings, name: str) -> float:
+    """A time that is the same for all that the plan leaves open, or the middle of its bounds."""
+    found = fact(Plan.of(settings), name)
+    return found.middle if isinstance(found, Interval) else cast("float", found)
+
+
+def test_an_exchange_after_each_micro_batch_adds_seven_to_the_eighth() -> None:
+    waiting, step = seconds(DDP, "step.exposed_data_seconds"), seconds(DDP, "step.seconds")
+    found = seconds(DDP, "step.repeated_gradients_share")
+    assert waiting > 0
+    assert found == pytest.approx(7 * waiting / (7 * waiting + step), rel=0.05)
+
+
+@pytest.mark.parametrize("change", [{"batch.accumulation": 1}, {"sharding.stage": 2, "framework": "fsdp"}])
+def test_nothing_is_exchanged_again_without_accumulation_or_by_ranks_that_keep_a_part(change: Settings) -> None:
+    assert isinstance(fact(Plan.of({**DDP, **change}), "step.repeated_gradients_share"), Unknown)
+
+
+def test_a_fourth_exchange_adds_a_third_of_what_three_keep_waiting() -> None:
+    sharded: Settings = {**ZERO, "sharding.stage": 3, "overlap.gradients": False, "overlap.parameters": False}
+    share = seconds(sharded, "step.exposed_data_seconds") / seconds(sharded, "step.seconds")
+    assert seconds(sharded, "step.fourth_exchange_share") == pytest.approx(share / (3 + share), rel=0.05)
+
+
+def test_what_overlaps_nothing_takes_what_is_hidden_today() -> None:
+    """The step without overlap lasts longer by just the hidden part, contention left aside."""
+    shown: Settings = {**DDP, "overlap.gradients": False}
+    longer, step = seconds(shown, "step.seconds"), seconds(DDP, "step.seconds")
+    assert longer > step
+    assert seconds(DDP, "step.hidden_data_share") == pytest.approx(1 - step / longer, rel=0.05)

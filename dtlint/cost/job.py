@@ -75,6 +75,8 @@ a plan told by hand that does not tell it."""
 _PLAIN = ("fsdp", "ddp", "pytorch")
 """Frameworks that leave the format of the weights and the optimizer to the recipe."""
 
+_COUNTED = "model.parameters"
+"""What the shape tells, unless a reader says that it does not."""
 _ESSENTIAL = ("parallel.world_size", "model.layers", "model.hidden")
 
 
@@ -107,8 +109,19 @@ def _leanest(plan: Plan, known: Values) -> Mapping[str, Plain]:
 
 
 def missing(plan: Plan) -> str:
-    """The first setting that no bounds can stand for and the plan does not tell, "" if there is none."""
-    return next((name for name in _ESSENTIAL if plan.value(name) is None), "")
+    """The first setting that no bounds can stand for and the plan does not tell, "" if there is none.
+
+    The parameters are one where a reader says that the shape does not tell them, and the GPU where it is another
+    vendor's than those that its bounds are taken from.
+    """
+    untold = _COUNTED if isinstance(plan.setting(_COUNTED), Unknown) else ""
+    foreign = "cluster.gpu" if _is_foreign(plan) else ""
+    return next((name for name in _ESSENTIAL if plan.value(name) is None), untold or foreign)
+
+
+def _is_foreign(plan: Plan) -> bool:
+    """Whether the accelerators are not NVIDIA's and no card is named."""
+    return plan.word("cluster.vendor") not in (None, "nvidia") and plan.value("cluster.gpu") is None
 
 
 def _varied(job: Job, values: Values, other: Values, known: Values) -> Job:

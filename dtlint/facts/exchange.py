@@ -7,7 +7,7 @@ from dtlint.cost.constants import COLLECTIVE_SECONDS
 from dtlint.cost.data_parallel import replica_seconds
 from dtlint.cost.job import Job
 from dtlint.cost.stages import held, stages
-from dtlint.facts.registry import TIMING, FactValue, fact, lower, missing, narrow, register
+from dtlint.facts.registry import TIMING, FactValue, fact, lower, missing, narrow, over_completions, register
 from dtlint.interval import Interval, hull
 from dtlint.plan import Plan
 from dtlint.value import Unknown
@@ -79,3 +79,37 @@ def _repeated_seconds(job: Job) -> float:
     """(M - 1) sums of the shards over the groups, on the stage that holds most."""
     heaviest = max((held(job, stage) for stage in stages(job)), key=lambda params: params.total)
     return (job.batch.microbatches - 1) * replica_seconds(job, heaviest)
+
+
+@register(
+    "step.repeated_gradients_share", "number", "share of a step", (*TIMING, "batch.accumulation"), "torch-no-sync"
+)
+def repeated_gradients_share(plan: Plan) -> FactValue:
+    """What the step takes longer if all gradients are exchanged after every micro-batch, not once: (M - 1) times what
+    one exchange keeps waiting.
+    """
+    count = plan.integer("batch.accumulation")
+    if count is None:
+        return missing(plan, "batch.accumulation")
+    if count < 2 or plan.integer("sharding.stage") != 0:
+        return Unknown("the plan accumulates nothing that whole replicas exchange", "--set batch.accumulation=...")
+    return over_completions(plan, lambda each: _share_of_more((count - 1) * each.step.data, each.step_seconds))
+
+
+@register("step.fourth_exchange_share", "number", "share of a step", TIMING, "zero")
+def fourth_exchange_share(plan: Plan) -> FactValue:
+    """What the step takes longer if sharded weights and gradients travel 4 times a micro-batch, not 3: a third of what
+    the three keep waiting.
+    """
+    return over_completions(plan, lambda each: _share_of_more(each.step.data / 3, each.step_seconds))
+
+
+@register("step.hidden_data_share", "number", "share of a step", TIMING, "megatron-max-connections")
+def hidden_data_share(plan: Plan) -> FactValue:
+    """What the step takes longer if nothing of the exchange between data-parallel ranks runs beside compute."""
+    return over_completions(plan, lambda each: _share_of_more(each.step.hidden.get("data", 0.0), each.step_seconds))
+
+
+def _share_of_more(extra: float, step: float) -> float:
+    """Seconds on top of a step as a share of the longer step."""
+    return extra / (extra + step)

@@ -113,6 +113,7 @@ PREFIXES = {"fsdp_config": "fsdp", "fp8_config": "fp8", "dynamo_config": "dynamo
 _OPEN = frozenset(("megatron_lm_config", "mpirun_config", "fp8_config", "dynamo_config"))
 """Sections whose keys are not all listed here."""
 
+_BARE_NO_REFUSED = "0.34"
 _LAST_OLD = "0.34.2"
 """The last release of Accelerate that reads the old name of fsdp_backward_prefetch."""
 
@@ -206,7 +207,15 @@ def _invalid(every: list[Key], names: Given) -> Iterator[Member]:
     for key in every:
         expected = defect(_expected(key) or "any", key.entry.node)
         if expected and in_charge(key.section or key.name, names):
-            yield member(key, expected=expected, effect="refused")
+            yield member(key, expected=expected, effect="refused", **_release_of_refusal(key))
+
+
+def _release_of_refusal(key: Key) -> Mapping[str, str]:
+    """From which release on a value is refused, where not from the first: process_config of config_args.py made `no` of
+    false up to 0.33.
+    """
+    bare_no = key.name == "mixed_precision" and key.entry.node.value is False
+    return {"from_accelerate": _BARE_NO_REFUSED} if bare_no else {}
 
 
 def _needed(root: Node, names: Given) -> Iterator[Member]:

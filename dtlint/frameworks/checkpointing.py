@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 from dtlint.frameworks import Claim
 from dtlint.frameworks.torch_names import CHECKPOINT_WRAPPERS, CHECKPOINTS, SELECTIVE_POLICIES
-from dtlint.languages.python.calls import Call, call_at, calls, passed
+from dtlint.languages.python.calls import Call, argument, call_at, calls, passed
 from dtlint.languages.python.constants import evaluate
 from dtlint.languages.python.dicts import unpacked_dict
+from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Place, place_of, unknown
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import reach, stands
@@ -38,14 +39,36 @@ def checkpointing_claims(program: Program) -> tuple[Claim, ...]:
 
 
 def variant_claims(program: Program) -> tuple[Claim, ...]:
-    """`checkpointing.reentrant` where a call that turns recomputation on says it."""
+    """`checkpointing.reentrant` where a call that turns recomputation on says it, or the model's own code does."""
     for module in program.modules.values():
         for site in (site for name in _SWITCHES for site in module.called.get(name, ())):
             place = place_of(program, module, site)
             found = variant(call_at(place, module.text(site.node)), 0)
             if found is not None and stands(place) is not False:
                 return (Claim("checkpointing.reentrant", found, "use_reentrant"),)
-    return ()
+    return _of_own_code(program)
+
+
+def _of_own_code(program: Program) -> tuple[Claim, ...]:
+    """What the calls of torch's checkpoint say, if one of them is not reentrant; without one the program may as well
+    train a model of a library.
+    """
+    told = [argument(call, "use_reentrant") for call in _recomputing(program) if stands(call.place) is not False]
+    off = [value for value in told if isinstance(value, Value) and value.value is False]
+    if not off:
+        return ()
+    mixed = Unknown("some calls of checkpoint are reentrant and some are not", "", off[0].origin)
+    return (Claim("checkpointing.reentrant", off[0] if len(off) == len(told) else mixed, "use_reentrant"),)
+
+
+def _recomputing(program: Program) -> Iterator[Call]:
+    """The calls of torch's checkpoint, and those that bind arguments of it (`partial(checkpoint, ...)`)."""
+    yield from calls(program, CHECKPOINTS[:2])
+    for call in calls(program, ("functools.partial",)):
+        first = call.positional[0].place if call.positional else None
+        names = () if first is None else qualified(first.module, first.node, first.scope)
+        if not set(names).isdisjoint(CHECKPOINTS[:2]):
+            yield call
 
 
 def variant(call: Call, position: int | None = None) -> Setting | None:

@@ -11,7 +11,7 @@ from dtlint.frameworks.deepspeed_values import flag, format_name, known, number,
 from dtlint.languages.json_tree import Document, Node, member, setting
 from dtlint.languages.traced import unknown_at
 from dtlint.source import Edit, Span
-from dtlint.value import Plain, Setting, Unknown, Value, assumed
+from dtlint.value import Origin, Plain, Setting, Unknown, Value, assumed
 
 __all__ = ["edits", "home", "looks_like_config", "read_config", "spell"]
 
@@ -128,7 +128,9 @@ def _format_claim(root: Node, setting_name: str, path: str, name: str) -> Iterat
 
 
 def _compute(root: Node) -> Claim | None:
-    """The format of the matrix products: the enabled one of fp16 and bf16, fp32 where both are written as off."""
+    """The format of the matrix products: the enabled one of fp16 and bf16; assumed to be fp32 where those that are
+    written are off, for then DeepSpeed leaves the weights as the program has them.
+    """
     sections = (("fp16", "fp16"), ("bf16", _bf16(root)))
     found = [(name, f"{section}.enabled", member(root, section, "enabled")) for name, section in sections]
     switches = [(name, path, node, flag(node)) for name, path, node in found if node is not None]
@@ -138,7 +140,28 @@ def _compute(root: Node) -> Claim | None:
     for _, path, _, value in switches:
         if isinstance(value, Unknown):
             return Claim("precision.compute", value, path)
-    return Claim("precision.compute", setting(switches[-1][2], "fp32"), switches[-1][1]) if switches else None
+    return _cast_elsewhere(root) or (_uncast(switches[-1][2], switches[-1][1]) if switches else None)
+
+
+_CASTS = ("torch_autocast", "amp")
+"""Sections that compute in a 16-bit format whatever the weights are kept in."""
+
+
+def _cast_elsewhere(root: Node) -> Claim | None:
+    for section in _CASTS:
+        node = member(root, section, "enabled")
+        if node is not None and known(flag(node)) is not False:
+            how = Unknown(
+                f"{section} decides on the format", "--set precision.compute=...", Origin("written", node.span)
+            )
+            return Claim("precision.compute", how, f"{section}.enabled")
+    return None
+
+
+def _uncast(node: Node, path: str) -> Claim:
+    """What follows from switches that are off: the program may load or turn the weights into a 16-bit format itself."""
+    why, how = "DeepSpeed leaves the weights as the program has them", "--set precision.compute=..."
+    return Claim("precision.compute", assumed("fp32", why, how, node.span), path)
 
 
 def _sharding(root: Node) -> Iterator[Claim]:

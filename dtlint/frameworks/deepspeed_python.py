@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from dtlint.frameworks import Claim, Member, NamedFile, Reading
 from dtlint.frameworks.deepspeed import read_config
+from dtlint.frameworks.deepspeed_changes import changes
 from dtlint.frameworks.deepspeed_dicts import written_dict
 from dtlint.frameworks.deepspeed_spelling import key_of, value_of
 from dtlint.languages.json_tree import Document, Entry, Kind, Node
@@ -42,13 +43,16 @@ def read(program: Program) -> Reading:
 
     A config that is a file's name is listed among the files; `config.by_path` holds a call of deepspeed.initialize that
     gets its config as a file, by its arguments or by name. One that is built in a way that is not followed leaves the
-    reading open.
+    reading open; `config.changed` are the keys that the program sets then.
     """
     for call in _live(program, _TRAINER_ARGUMENTS):
         found = passed(call, "deepspeed")
         if found:
             return _of_config(call, found)._replace(frontend=_TRAINER_ARGUMENTS[call.name])
-    return _of_engines([_of_engine(call) for call in _training(list(_live(program, _INITIALIZE)))])
+    told = _of_engines([_of_engine(call) for call in _training(list(_live(program, _INITIALIZE)))])
+    if told.place is None or not told.open:
+        return told
+    return told._replace(collections={**told.collections, "config.changed": changes(program, told.place)})
 
 
 def spell(setting: str, value: Plain) -> str | None:

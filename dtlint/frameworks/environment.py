@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dtlint.frameworks import Claim, Member, Reading
 from dtlint.languages.traced import Word, setting_of
 from dtlint.source import Span
-from dtlint.value import Origin, Setting, Value, assumed, written
+from dtlint.value import Origin, Setting, Unknown, Value, assumed, written
 
 LAYER = "environment"
 PREFIXES = (
@@ -41,16 +41,16 @@ def read(env: Mapping[str, Word]) -> Reading:
     return _reading(members) if members else Reading(LAYER)
 
 
-def complete(readings: Sequence[Reading], place: Span) -> Reading:
+def complete(readings: Sequence[Reading], place: Span, sourced: str = "") -> Reading:
     """The variables of a launch from those of the command and of what wraps it, outermost first.
 
     A variable that is looked for and not set stands in `launch.environment` with the value "", at `place`; the shell
-    that starts the script may still export it.
+    that starts the script may still export it. It is unknown where a file is `sourced` that is not at hand.
     """
     found = {
         _name(member): member for reading in readings for member in reading.collections.get("launch.environment", ())
     }
-    absent = tuple(_absent(name, place) for name in EXPECTED if name not in found)
+    absent = tuple(_absent(name, place, sourced) for name in EXPECTED if name not in found)
     return _reading((*(found[name] for name in sorted(found)), *absent))
 
 
@@ -86,7 +86,10 @@ def _member(name: str, word: Word) -> Member:
     return Member(place, {"name": written(name, place), "value": setting_of(word)})
 
 
-def _absent(name: str, place: Span) -> Member:
+def _absent(name: str, place: Span, sourced: str) -> Member:
+    if sourced:
+        hidden = Unknown(f"{sourced}, which is sourced and not at hand, may export it", "--env NAME=VALUE")
+        return Member(place, {"name": written(name, place), "value": hidden})
     unset = assumed("", "the shell that starts the script may export it", "--env NAME=VALUE")
     return Member(place, {"name": written(name, place), "value": unset})
 

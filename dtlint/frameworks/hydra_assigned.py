@@ -10,8 +10,8 @@ from dtlint.languages.json_tree import Entry, Node, entry
 from dtlint.record import NamedTuple
 from dtlint.value import Origin, Unknown
 
-MOST_CALLS = 3
-"""Functions that hand the config on to each other, counted from the one that hydra calls."""
+MOST_ENTERED = 100
+"""Most functions of a file that are followed, each once for every way in which sections are handed to it."""
 _Paths = Mapping[str, str]
 
 
@@ -26,15 +26,33 @@ class Assigned(NamedTuple):
     kept: bool = False
 
 
+class _Helpers(NamedTuple):
+    """The functions of a file by name, and those that were entered, with what their parameters stood for."""
+
+    functions: Mapping[str, ast.FunctionDef]
+    entered: set[tuple[str, frozenset[tuple[str, str]]]]
+
+    def enters(self, name: str, given: _Paths) -> bool:
+        """Whether a function is to be entered, which it is once for one reading of its parameters."""
+        key = name, frozenset(given.items())
+        if not given or key in self.entered or len(self.entered) >= MOST_ENTERED:
+            return False
+        self.entered.add(key)
+        return True
+
+
 def assigned_in(text: str) -> tuple[Assigned, ...]:
     """The keys that the function which hydra calls assigns, or functions of the file that it hands the config to."""
     try:
-        tree = ast.parse(text)
+        return _assigned_by(ast.parse(text))
     except (SyntaxError, ValueError, RecursionError):
         return ()
-    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+def _assigned_by(tree: ast.Module) -> tuple[Assigned, ...]:
+    helpers = _Helpers({node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}, set())
     called = [(node, {node.args.args[0].arg: ""}) for node in handed(tree) if node.args.args]
-    found = (each for node, paths in called for each in _in_body(node.body, paths, (), functions, 0))
+    found = (each for node, paths in called for each in _in_body(node.body, paths, (), helpers))
     return tuple(dict.fromkeys(found))
 
 
@@ -50,19 +68,18 @@ def _in_body(
     body: Sequence[ast.stmt],
     paths: dict[str, str],
     tests: tuple[ast.expr, ...],
-    functions: Mapping[str, ast.FunctionDef],
-    depth: int,
+    helpers: _Helpers,
 ) -> Iterator[Assigned]:
     """The assignments of some statements; `paths` are the sections of the config by the names that stand for them."""
     for statement in body:
         yield from _of_statement(statement, paths, tests)
         for node in (statement,) if _is_simple(statement) else ():
-            yield from _of_calls(node, paths, functions, depth)
+            yield from _of_calls(node, paths, helpers)
         inner = (*tests, statement.test) if isinstance(statement, ast.If) else tests
         for block in ("body", "orelse", "finalbody"):
             below = getattr(statement, block, ())
             if not isinstance(statement, ast.FunctionDef | ast.ClassDef):
-                yield from _in_body(below, paths, inner, functions, depth)
+                yield from _in_body(below, paths, inner, helpers)
 
 
 def _is_simple(statement: ast.stmt) -> bool:
@@ -86,9 +103,7 @@ def _of_statement(statement: ast.stmt, paths: dict[str, str], tests: tuple[ast.e
             yield Assigned(key, statement.lineno, empty or _falls_back(value, key, paths), _reads(value, key, paths))
 
 
-def _of_calls(
-    statement: ast.stmt, paths: _Paths, functions: Mapping[str, ast.FunctionDef], depth: int
-) -> Iterator[Assigned]:
+def _of_calls(statement: ast.stmt, paths: _Paths, helpers: _Helpers) -> Iterator[Assigned]:
     """`OmegaConf.update(cfg, "a.b", 1)`, and functions of the file that are given a section."""
     for node in ast.walk(statement):
         if not isinstance(node, ast.Call):
@@ -98,10 +113,10 @@ def _of_calls(
             section = _path(node.args[0], paths)
             if section is not None:
                 yield Assigned(".".join(filter(None, (section, str(node.args[1].value)))), node.lineno)
-        elif isinstance(node.func, ast.Name) and name in functions and depth < MOST_CALLS:
-            given = _given(functions[name], node, paths)
-            if given:
-                yield from _in_body(functions[name].body, given, (), functions, depth + 1)
+        elif isinstance(node.func, ast.Name) and name in helpers.functions:
+            given = _given(helpers.functions[name], node, paths)
+            if helpers.enters(name, given):
+                yield from _in_body(helpers.functions[name].body, given, (), helpers)
 
 
 def _given(function: ast.FunctionDef, call: ast.Call, paths: _Paths) -> dict[str, str]:

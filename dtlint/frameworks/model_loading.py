@@ -25,7 +25,9 @@ ARGUMENTS = ("device_map", "low_cpu_mem_usage")
 
 
 def read(program: Program) -> Reading:
-    """The collection `code.loadings`: calls that load weights with a `device_map`, as far as it is known."""
+    """The collection `code.loadings`: calls that load weights with a `device_map`, or with `low_cpu_mem_usage`, as far
+    as these are known.
+    """
     loadings = tuple(_loadings(program))
     return Reading(LAYER, collections={"code.loadings": loadings} if loadings else {})
 
@@ -33,7 +35,7 @@ def read(program: Program) -> Reading:
 def _loadings(program: Program) -> Iterator[Member]:
     for call in calls(program, LOADERS):
         fields = _fields(call)
-        if "device_map" in fields and stands(call.place) and _is_asked_for(program, call.place):
+        if fields and stands(call.place) and _is_asked_for(program, call.place):
             yield Member(_place(call), fields)
 
 
@@ -60,6 +62,6 @@ def _fields(call: Call) -> dict[str, Setting]:
 
 
 def _place(call: Call) -> Span:
-    """Where the device map is written, else the call."""
-    found = passed(call, "device_map")
+    """Where the first of the arguments is written, else the call."""
+    found = next((each for name in ARGUMENTS if (each := passed(call, name))), None)
     return found[0].place.module.span(found[0].place.node) if found else call.head

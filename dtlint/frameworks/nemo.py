@@ -67,7 +67,12 @@ _DECODER = (
     "model.decoder", "model.decoder_num_layers", "model.decoder_seq_length",
     "model.pipeline_model_parallel_split_rank",
 )  # fmt: skip
-"""Keys of a model with an encoder and a decoder, of which other keys tell one stack of layers (megatron_t5_config)."""
+"""Keys of a model with an encoder and a decoder, of which others tell one stack of layers (megatron_t5_config)."""
+_UNLIKE = (
+    "model.hybrid_override_pattern", "model.hybrid_attention_ratio", "model.hybrid_mlp_ratio",
+    "model.mamba_ssm_ngroups",
+)  # fmt: skip
+"""Keys of models some of whose layers hold a state space or a feed-forward network alone (megatron_mamba_config)."""
 _GRANULARITIES: Mapping[Plain, Plain] = {"selective": "selective", "full": "full"}
 
 
@@ -263,6 +268,11 @@ def _shape(keys: Keys) -> Iterator[Claim]:
     if two is not None:
         why = f"{two[0]} is of a model with an encoder and a decoder"
         yield Claim("model.layers", Unknown(why, "--set model.layers=N", Origin("written", two[1].span)), two[0])
+    unlike = keys.first(*_UNLIKE)
+    if unlike is not None:
+        why = f"{unlike[0]} is of a model whose layers are not all alike"
+        place = Origin("written", unlike[1].span)
+        yield Claim("model.parameters", Unknown(why, "--set model.parameters=N", place), unlike[0])
     scheme = keys.known("model.peft.peft_scheme")
     if str(scheme).lower() in ("lora", "qlora"):
         yield from one(keys, ("model.peft.lora_tuning.adapter_dim",), "model.lora_rank", whole_number)

@@ -34,7 +34,7 @@ _CONFIGS = ("transformers.AutoConfig.from_pretrained", "transformers.LlamaConfig
 
 _OF_TRAINER = ("transformers", "trl")
 
-_SETTINGS: Mapping[str, str] = {
+SETTINGS: Mapping[str, str] = {
     "per_device_train_batch_size": "batch.micro",
     "gradient_accumulation_steps": "batch.accumulation",
     "max_grad_norm": "optimizer.clip",
@@ -45,6 +45,7 @@ _SETTINGS: Mapping[str, str] = {
     "max_length": "data.sequence_length",
     "max_seq_length": "data.sequence_length",
 }
+"""Arguments of numbers and words, and the settings that they decide on."""
 
 
 def read(program: Program) -> Reading:
@@ -90,7 +91,7 @@ def declared(program: Program) -> Reading:
     told = {**_own_defaults(program), **(program.given or {})}
     claims = [
         Claim(setting, value, name)
-        for name, setting in (*_SETTINGS.items(), ("model_max_length", "data.sequence_length"))
+        for name, setting in (*SETTINGS.items(), ("model_max_length", "data.sequence_length"))
         if name in program.arguments and _is_number(value := told.get(name))
     ]
     for name in ("bf16", "fp16"):
@@ -205,7 +206,7 @@ def _adapters(program: Program) -> Iterator[Claim]:
             yield Claim(name, Unknown(reason, "", Origin("written", found[0].head)), found[0].name)
 
 
-_SPELLINGS = {setting: name for name, setting in reversed(list(_SETTINGS.items()))}
+_SPELLINGS = {setting: name for name, setting in reversed(list(SETTINGS.items()))}
 
 
 def spell(setting: str, value: Plain) -> str | None:

@@ -98,7 +98,8 @@ class Command(NamedTuple):
     `env` holds exported variables and assignments before the command. `background`: followed by `&`. `wrapper`: the
     commands that this one
     is an argument of, outermost first (a `bash -c` text under srun has srun's command here). `folder` is where `cd` led
-    from the folder in which the script runs, "" where it did not, or nobody knows.
+    from the folder in which the script runs, "" where it did not, or nobody knows. `sourced` is a file that was sourced
+    before and is not at hand, so that it may have set more, "" for none.
     """
 
     argv: tuple[Word, ...]
@@ -107,6 +108,7 @@ class Command(NamedTuple):
     wrapper: tuple[Command, ...] = ()
     background: bool = False
     folder: str = ""
+    sourced: str = ""
 
 
 class Lost(NamedTuple):

@@ -116,7 +116,12 @@ def _amount(amount: Amount) -> Json:
 
 
 def _stop(stop: Stop) -> Json:
-    return {"what": stop.what, "gpus": stop.gpus, "seconds": range_json(stop.seconds)}
+    return {
+        "what": stop.what,
+        "gpus": stop.gpus,
+        "seconds": range_json(stop.seconds),
+        "waiting_gpu_hours": stop.waiting,
+    }
 
 
 def _remedy(remedy: Remedy) -> Json:

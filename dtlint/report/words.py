@@ -11,6 +11,8 @@ from dtlint.rulebook.sentences import spell
 from dtlint.value import Origin, Plain, Unknown, Value
 
 if TYPE_CHECKING:
+    from typing import TypeGuard
+
     from dtlint.plan import Plan
     from dtlint.rulebook.finding import Cost, Finding, Related, Remedy, Saving, Stop
     from dtlint.runs.model import Run
@@ -27,6 +29,9 @@ AXES = (
 
 FEW_BYTES = 1e7
 """Bytes below which an amount is not shown in GB."""
+
+TELLING = 20
+"""How many times its lower bound the upper bound of a memory may be to be shown."""
 
 ALWAYS = ("TP", "PP", "DP")
 """The axes that are shown as `?` where they are unknown; the others are rarely in use then."""
@@ -105,9 +110,14 @@ def saving_line(saving: Saving, per: str) -> str:
     parts = [
         _share_line(saving.share_of_step, per) if saving.share_of_step else "",
         f"{step_time(saving.seconds_per_step)} per step then" if saving.seconds_per_step else "",
-        f"{spell(saving.memory_bytes, 'gb')} on one GPU then" if saving.memory_bytes else "",
+        f"{spell(saving.memory_bytes, 'gb')} on one GPU then" if _tells(saving.memory_bytes) else "",
     ]
     return ", ".join(filter(None, parts))
+
+
+def _tells(bounds: Interval | None) -> TypeGuard[Interval]:
+    """Whether bounds lie so near to each other that a reader learns something from them."""
+    return bounds is not None and bounds.high <= bounds.low * TELLING
 
 
 def caveats(remedy: Remedy) -> list[str]:
@@ -253,4 +263,5 @@ def stop_line(stop: Stop) -> str:
     if stop.gpus is None:
         return what
     time = f" for {spell(stop.seconds, 'seconds')}" if stop.seconds else ""
-    return f"{what}: {counted(stop.gpus, 'GPU')}{time}"
+    waits = f", {spell(stop.waiting, 'count')} GPU-hours until the timeout ends it" if stop.waiting else ""
+    return f"{what}: {counted(stop.gpus, 'GPU')}{time}{waits}"

@@ -13,7 +13,7 @@ from dtlint.rulebook.confidence import confidence
 from dtlint.rulebook.cures import proposals
 from dtlint.rulebook.evidence import MOST_RELATED, evidence, joined
 from dtlint.rulebook.finding import Finding, Remedy, Summary, Undecided
-from dtlint.rulebook.hits import Hit, by_cause, on_runs, on_tree, tree_of, undecided
+from dtlint.rulebook.hits import Hit, by_cause, on_runs, on_tree, tree_of, undecided, values_told
 from dtlint.rulebook.ignores import COLLECTIONS, Ignore, collections_of, hiding, ignores_in, left_out, standing_before
 from dtlint.rulebook.price import Priced, Watch, priced_proposals, remedies_of
 from dtlint.rulebook.ready import ReadyRule, formula_of
@@ -21,6 +21,7 @@ from dtlint.rulebook.rule import SEVERITIES, WORST_FIRST, Rule, Severity
 from dtlint.rulebook.stopped import cause_of, is_moot, remarks, spare_runs, stopped_runs
 from dtlint.rulebook.summary import summary_of
 from dtlint.rulebook.toll import cost_of, cost_of_tree
+from dtlint.rulebook.unlaunched import as_known
 from dtlint.runs.model import Run, RunSet
 
 MOST_PRICED = 100
@@ -77,7 +78,7 @@ def check(runs: RunSet, rules: Sequence[Rule], config: Config) -> Report:
     about_ignores = [rule for rule in ready if rule.rule.each and rule.rule.each.collection in COLLECTIONS]
     others = [rule for rule in ready if rule not in about_ignores]
     marks = [*on_runs(runs, others), *on_tree(runs, tree_of(runs), others)]
-    hits = [mark for mark in marks if isinstance(mark, Hit)]
+    hits = [as_known(mark, runs.runs) for mark in marks if isinstance(mark, Hit)]
     open_rules = undecided(marks)
     ignores, new_ignores = _ignores(runs, config)
     sightings, unused = _without_ignored(_sighted(hits, config), ignores)
@@ -86,10 +87,10 @@ def check(runs: RunSet, rules: Sequence[Rule], config: Config) -> Report:
     on_comments = [mark for mark in on_tree(runs, comments, about_ignores) if isinstance(mark, Hit)]
     seen = [each for each in (*sightings, *_sighted(on_comments, config)) if _shows(each.finding, runs, config)]
     new, known = _without_known(seen, runs, config)
-    told, failing, unused = _apart(new, hits, config, spare_runs(runs.runs))
+    told, failing, unstarted = _apart(new, hits, config, spare_runs(runs.runs))
     findings, summary = _priced(told, hits, others, runs)
-    said = (*runs.remarks, *new_ignores, *known, *remarks(len(failing), len(unused)), *_flood(len(told)))
-    return Report(_in_order(findings), open_rules, summary, runs.runs, in_force, said, (*failing, *unused))
+    said = (*runs.remarks, *new_ignores, *known, *remarks(len(failing), len(unstarted)), *_flood(len(told)))
+    return Report(_in_order(findings), open_rules, summary, runs.runs, in_force, said, (*failing, *unstarted))
 
 
 def _without_known(
@@ -123,19 +124,20 @@ def _apart(
         return sightings, [], []
     kept: list[Sighting] = []
     failing: list[Finding] = []
-    unused: list[Finding] = []
+    unstarted: list[Finding] = []
     for each in sightings:
         started = [each.hit] if not is_moot(each.hit, stopped, spare) else _of_started(each, hits, stopped, spare)
         if not started:
-            (failing if each.hit.run in stopped else unused).append(each.finding)
+            (failing if each.hit.run in stopped else unstarted).append(each.finding)
         else:
             kept.append(each if started == [each.hit] else _sighting(started, config))
-    return kept, failing, unused
+    return kept, failing, unstarted
 
 
 def _of_started(sighting: Sighting, hits: Sequence[Hit], stopped: frozenset[int], spare: frozenset[int]) -> list[Hit]:
     """The hits of a sighting's rule at its place in runs that start."""
-    alike = (each for each in hits if cause_of(each) == cause_of(sighting.hit))
+    cause, values = cause_of(sighting.hit), values_told(sighting.hit)
+    alike = (each for each in hits if cause_of(each) == cause and values_told(each) == values)
     return [each for each in alike if not is_moot(each, stopped, spare)]
 
 
@@ -164,7 +166,7 @@ def _together(first: Sighting, second: Sighting) -> Sighting:
 
 def _sighting(group: Sequence[Hit], config: Config) -> Sighting:
     """The worst of the hits that belong together, as a finding of all of them."""
-    hit = min(group, key=lambda each: WORST_FIRST.index(SEVERITIES[each.verdict.outcome]))
+    hit = min(group, key=lambda each: WORST_FIRST.index(SEVERITIES[each.outcome]))
     rule, said = hit.ready.rule, _headline(hit)
     alike = [each for each in islice(group, MOST_RELATED) if each is not hit and _headline(each) == said]
     places = [place for each in (hit, *alike) for place in evidence(each.scope, rule, each.anchor)]
@@ -172,7 +174,7 @@ def _sighting(group: Sequence[Hit], config: Config) -> Sighting:
         rule.name,
         rule.id,
         _severity(hit, config),
-        hit.verdict.outcome,
+        hit.outcome,
         "high",
         said,
         hit.anchor.span,
@@ -254,7 +256,7 @@ def _with_price(finding: Finding, hit: Hit, priced: Sequence[Priced], watch: Wat
 
 def _severity(hit: Hit, config: Config) -> Severity:
     stated = _stated_severity(hit.ready.rule, config)
-    return cast("Severity", stated) if stated else SEVERITIES[hit.verdict.outcome]
+    return cast("Severity", stated) if stated else SEVERITIES[hit.outcome]
 
 
 def _stated_severity(rule: Rule, config: Config) -> str:

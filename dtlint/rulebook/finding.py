@@ -22,11 +22,14 @@ class Related(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """What a failure brings to nothing: how many GPUs stand for how many seconds, None where no file tells."""
+    """What a failure brings to nothing: how many GPUs stand for how many seconds, None where no file tells. `waiting`:
+    the GPU-hours that ranks first wait for each other until their timeout.
+    """
 
     what: Stops
     gpus: int | None = None
     seconds: Interval | None = None
+    waiting: float | None = None
 
 
 class Amount(NamedTuple):

@@ -12,7 +12,7 @@ from dtlint.rulebook.confidence import needs_of
 from dtlint.rulebook.evidence import Anchor, anchor, nowhere
 from dtlint.rulebook.finding import Undecided
 from dtlint.rulebook.ready import ReadyRule
-from dtlint.rulebook.rule import Rule, Verdict
+from dtlint.rulebook.rule import Outcome, Rule, Verdict
 from dtlint.rulebook.scope import Scope
 from dtlint.runs.model import FileProblem, Run, RunSet
 from dtlint.source import Span
@@ -26,7 +26,7 @@ file ("" where no run tells, or several differ).
 
 class Hit(NamedTuple):
     """A rule that fires on one run (index; None for the tree), its verdict and place, and the scope that knows what
-    was read.
+    was read. `certain` is what comes of it for certain, where that is less than the verdict says.
     """
 
     ready: ReadyRule
@@ -34,6 +34,12 @@ class Hit(NamedTuple):
     scope: Scope
     anchor: Anchor
     run: int | None
+    certain: Outcome | None = None
+
+    @property
+    def outcome(self) -> Outcome:
+        """What is said to come of it."""
+        return self.certain or self.verdict.outcome
 
 
 class Open(NamedTuple):
@@ -78,11 +84,11 @@ def by_cause(hits: Iterable[Hit]) -> Iterable[list[Hit]]:
         span, rule = hit.anchor.span, hit.ready.rule.id
         ordinal = counts.get((rule, span.path, span.start, hit.run), 0)
         counts[rule, span.path, span.start, hit.run] = ordinal + 1
-        groups.setdefault((rule, span.path, span.start, ordinal, _told(hit)), []).append(hit)
+        groups.setdefault((rule, span.path, span.start, ordinal, values_told(hit)), []).append(hit)
     return groups.values()
 
 
-def _told(hit: Hit) -> tuple[Plain, ...]:
+def values_told(hit: Hit) -> tuple[Plain, ...]:
     """The known values of the member that a hit is about."""
     member = hit.scope.member
     return () if member is None else tuple(each.value for each in member.fields.values() if isinstance(each, Value))

@@ -55,6 +55,16 @@ def largest(*arguments: Operand) -> Operand:
     return max(points) if points else _each(arguments, interval.largest)
 
 
+@function("narrow", "number, number -> flag", "range")
+def narrow(number: Operand, factor: Operand) -> Operand:
+    """Whether the bounds of a number lie within a factor of each other, so that to name them tells something."""
+    ranges = _ranges((number, factor))
+    if ranges is None:
+        return Unknown("an argument is not a number")
+    bounds, most = ranges
+    return bounds.high <= bounds.low * most.low
+
+
 @function("abs", "number -> number", "range")
 def absolute(argument: Operand) -> Operand:
     """The distance from 0."""

@@ -21,6 +21,10 @@ PRICE = "cluster.usd_per_gpu_hour"
 
 HOURS_PER_DAY = 24
 
+ROLLOUT = "batch.rollout"
+"""The setting of runs whose model answers prompts between its optimizer steps: what part of the day these take, no
+file tells."""
+
 
 def cost_of(ready: ReadyRule, verdict: Verdict, scope: Scope) -> Cost:
     """What the fault takes today, from the rule's `share`, `cost` and `stops` and the estimate of the plan."""
@@ -56,6 +60,8 @@ def cost_of_tree(ready: ReadyRule, verdict: Verdict, scope: Scope) -> Cost:
 def _cost_of_failure(ready: ReadyRule, verdict: Verdict, scope: Scope, found: Estimate | None) -> Cost:
     """What a failure brings to nothing, and the memory that it wants if that is the matter."""
     stop = _stop(ready.rule.stops or STOPS[verdict.outcome], scope.plan, found)
+    if verdict.outcome == "hangs" and stop.what == "run":
+        stop = stop._replace(waiting=_waiting(scope.plan))
     wanted = _range(ready, ready.rule.cost.get("memory_bytes", ""), scope)
     if verdict.outcome != "out-of-memory":
         return Cost(memory_bytes=wanted, stops=stop, assumed=assumptions(scope))
@@ -80,8 +86,11 @@ def _share(seconds: Interval | None, found: Estimate | None) -> Interval | None:
 
 
 def _gpu_hours(share: Interval | None, plan: Plan) -> Interval | None:
+    """GPU-hours of a day that a share of the step takes; None where the run does more than steps."""
     world = plan.number("parallel.world_size")
-    return None if share is None or world is None else interval.scale(share, world * HOURS_PER_DAY)
+    if share is None or world is None or ROLLOUT in plan.settings:
+        return None
+    return interval.scale(share, world * HOURS_PER_DAY)
 
 
 def _money(hours: Interval | None, plan: Plan) -> Interval | None:
@@ -95,6 +104,12 @@ def _stop(what: Stops, plan: Plan, found: Estimate | None) -> Stop:
     if what == "run" and steps is not None and found is not None:
         seconds = Interval(steps * found.low.step_seconds, steps * found.high.step_seconds)
     return Stop(what, plan.integer("parallel.world_size"), seconds)
+
+
+def _waiting(plan: Plan) -> float | None:
+    """GPU-hours until the watchdog stops ranks that wait for a missing one: all ranks for the timeout."""
+    world, timeout = plan.integer("parallel.world_size"), plan.number("launch.timeout_seconds")
+    return None if world is None or timeout is None else world * timeout / 3600
 
 
 def _needs(plan: Plan, seconds: Interval | None, hours: Interval | None) -> Iterator[str]:

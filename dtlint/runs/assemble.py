@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dtlint.frameworks import Member, Reading
 from dtlint.plan import Plan
 from dtlint.record import NamedTuple
+from dtlint.runs.beside import ARGUMENTS
+from dtlint.runs.changed import as_changed
 from dtlint.runs.dialect import dialect_of
 from dtlint.runs.expect import with_expectations
 from dtlint.runs.hand_over import hand_over
@@ -30,7 +32,7 @@ class Parts(NamedTuple):
 
 def run_of(tree: Tree, options: Options, parts: Parts, launch: Launch | None = None, branch: str | None = None) -> Run:
     """One plan of what was read for it: settled, handed on, with what the files around tell of versions."""
-    readings, sources = _under_own_parser(parts.readings), parts.sources
+    readings, sources = as_changed(_under_own_parser(parts.readings)), parts.sources
     folders = _folders(tree, sources)
     around = versions_around(tree, folders, readings)
     readings = (*readings, *(reading for _, reading in around))
@@ -41,12 +43,28 @@ def run_of(tree: Tree, options: Options, parts: Parts, launch: Launch | None = N
     collections = _collections([*readings, Reading("hand-over", collections=handed.collections)])
     if settled.conflicts:
         collections["config.conflicts"] = (*collections.get("config.conflicts", ()), *settled.conflicts)
+    if launch is None and _by_file_alone(readings):
+        collections = _without_trainer(collections)
     open_reason = next((reading.open for reading in readings if reading.open), "")
     unread = next((reading.unread for reading in readings if reading.unread), "")
     plan = Plan(handed.settings, collections, dialect_of(readings, settled.framework), open_reason, unread)
     plan = with_expectations(plan, options.expected, launch.place if launch else sources[0].span(0, 0))
     supposed = tuple(dict.fromkeys(reading.supposed for reading in readings if reading.supposed))
     return Run(launch, "train", branch, sources, readings, plan, (*parts.assumptions, *supposed))
+
+
+def _by_file_alone(readings: Sequence[Reading]) -> bool:
+    """Whether a file of arguments is all that speaks for the Trainer: another trainer may take arguments of these
+    names, and compares nothing.
+    """
+    speaking = [reading for reading in readings if reading.frontend]
+    return bool(speaking) and all((each.layer, each.frontend) == (ARGUMENTS, "transformers") for each in speaking)
+
+
+def _without_trainer(collections: Mapping[str, tuple[Member, ...]]) -> dict[str, tuple[Member, ...]]:
+    """The collections without what the Trainer would refuse or leave out."""
+    kept = (each for each in collections.get("config.conflicts", ()) if _text(each.fields.get("effect")) != "refused")
+    return {**collections, "config.conflicts": tuple(kept), "config.left_out": ()}
 
 
 def _claimed(readings: Sequence[Reading]) -> frozenset[str]:

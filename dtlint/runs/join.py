@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
-from dtlint.frameworks import Reading
+from dtlint.frameworks import Reading, vendors
 from dtlint.languages.traced import Lost, Script, Word
 from dtlint.runs.assemble import Parts, run_of
 from dtlint.runs.beside import accelerate_launch, lone_configs, one_run
@@ -174,8 +174,9 @@ class Joiner:
             return []
         outer = self._around(candidate)
         installed = install_readings(candidate.world.commands, found.launch.place)
+        vendor = vendors.read(found.launch.env, candidate.world.commands)
         lost = lost_words(self._lost, found.launch.place)
-        readings = (*found.readings, *parts.readings, *outer, *lost, *installed)
+        readings = (*found.readings, *parts.readings, *outer, *lost, *installed, vendor)
         sources = dict.fromkeys((candidate.script, *candidate.callers, *parts.sources))
         whole = Parts(readings, tuple(sources), (*candidate.supposed, *parts.assumptions))
         launch = found.launch._replace(callers=tuple(source.path for source in candidate.callers))

@@ -253,7 +253,8 @@ def _environment_reading(command: Command, readings: Sequence[Reading]) -> Readi
     from dtlint.frameworks import environment
 
     wrapped = [reading for reading in readings if reading.layer == "environment"]
-    return environment.complete([environment.read(command.env), *reversed(wrapped)], command.place)
+    sourced = next((each.sourced for each in (*command.wrapper, command) if each.sourced), "")
+    return environment.complete([environment.read(command.env), *reversed(wrapped)], command.place, sourced)
 
 
 def _starters_reading(command: Command) -> Reading:

@@ -35,6 +35,7 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
         lightning_python,
         model_loading,
         pytorch,
+        transformers_assigned,
         transformers_parser,
         transformers_python,
     )
@@ -53,6 +54,7 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
         from dtlint.frameworks import megatron_python
 
         readings.append(megatron_python.read(program))
+    readings.append(transformers_assigned.read(program))
     parser = transformers_parser.read(program)
     readings.extend((parser, transformers_parser.read_line(program, words or (), parser)))
     return [(reading.place.source if reading.place is not None else entry, reading) for reading in readings]

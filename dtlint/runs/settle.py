@@ -110,7 +110,7 @@ def _best(claims: Sequence[_Stated]) -> _Stated:
     return best
 
 
-FINAL = frozenset(("accelerate-flags", "verl", "verl-critic", "easyr1", "gpt-neox"))
+FINAL = frozenset(("assigned-arguments", "accelerate-flags", "verl", "verl-critic", "easyr1", "gpt-neox"))
 """Layers that replace what a weaker one says even where their own word is not known (`--num_processes $N`)."""
 
 

@@ -38,6 +38,20 @@ _BESIDE: Mapping[str, str] = {
 """Flags that only a model of more than one stack of layers has, of which --num-layers tells one: pretrain_t5.py,
 pretrain_retro.py, pretrain_ict.py and examples/multimodal of Megatron-LM (arguments.py, core_v0.4 to 0.19).
 """
+_UNLIKE: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            "hybrid-layer-pattern", "hybrid-override-pattern", "hybrid-attention-ratio", "hybrid-mlp-ratio",
+            "is-hybrid-model", "mamba-num-heads", "mamba-num-groups", "mamba-head-dim", "mamba-state-dim",
+        ),
+        "some layers hold a state space or a feed-forward network alone",
+    ),
+    "linear-attention-freq": "some layers have another attention",
+    "experimental-attention-variant": "some layers have another attention",
+}  # fmt: skip
+"""Flags of models whose layers are not all alike, so that the numbers of one do not tell those of the others
+(pretrain_mamba.py; arguments.py, core_v0.8 to 0.20).
+"""
 _OWN_DEGREES = {
     "encoder-pipeline-model-parallel-size": "parallel.pipeline",
     "encoder-tensor-model-parallel-size": "parallel.tensor",
@@ -60,6 +74,7 @@ def _further_stacks(given: Given) -> Iterator[Claim]:
     """What is not known of a model of which the flags tell one of several stacks of layers."""
     name = next((each for each in _BESIDE if _is_in_use(given, each)), "")
     if not name:
+        yield from _unlike_layers(given)
         return
     reason = f"--{name} is of a model with {_BESIDE[name]}: --num-layers tells one stack of layers"
     origin = Origin("written", literal_place(given.flags[name].flag))
@@ -69,6 +84,15 @@ def _further_stacks(given: Given) -> Iterator[Claim]:
         if _is_in_use(given, flag):
             told = Unknown(f"--{flag} gives the encoder ranks of its own", f"--set {setting}=N", origin)
             yield Claim(setting, told, f"--{flag}")
+
+
+def _unlike_layers(given: Given) -> Iterator[Claim]:
+    """Layers that are counted, and whose weights are not all of one size."""
+    name = next((each for each in _UNLIKE if _is_in_use(given, each)), "")
+    if name:
+        origin = Origin("written", literal_place(given.flags[name].flag))
+        why = Unknown(f"--{name}: {_UNLIKE[name]}", "--set model.parameters=N", origin)
+        yield Claim("model.parameters", why, f"--{name}")
 
 
 def _is_in_use(given: Given, name: str) -> bool:

@@ -1,5 +1,5 @@
-"""What Megatron loads from elsewhere: degrees of a checkpoint that its arguments leave out, and the batch and length of a
-Retro project, which count more than the arguments.
+"""What Megatron loads from elsewhere: degrees of a checkpoint that its arguments leave out, and the batch and length of
+a Retro project, which count more than the arguments.
 """
 
 from __future__ import annotations

@@ -25,7 +25,9 @@ READS_SCRIPT = frozenset(("sbatch", "salloc", "qsub", "bsub", *SHELLS))
 def start(call: Call, run: Run) -> None:
     """Report a command that is started, then what the shells start that it starts."""
     shell = call.shell
-    command = Command(tuple(call.words), _environment(call), call.place, shell.wrapper, shell.background, shell.folder)
+    place, folder = call.place, shell.folder
+    environment, sourced = _environment(call), shell.sourced
+    command = Command(tuple(call.words), environment, place, shell.wrapper, shell.background, folder, sourced)
     shell.world.commands.append(command)
     if shell.out is not None:
         shell.emit(unknown_file(call.place, _shown_name(call)))

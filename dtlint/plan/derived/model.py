@@ -13,16 +13,19 @@ if TYPE_CHECKING:
     from dtlint.plan import Plan
 
 
-TWO_STACKS = "encoder-decoder"
-"""Architecture of the catalog's models with an encoder and a decoder, of which a row has the layers of one stack."""
+NOT_ONE_STACK = {
+    "encoder-decoder": "an encoder and a decoder",
+    "hybrid": "layers that are not all alike",
+}
+"""Architectures of the catalog's models whose layers are not those of one stack, with what they have instead."""
 
 
 def _from_model(setting: str, field: str) -> None:
     def rule(plan: Plan) -> Value | Unknown | None:
         name = plan.word("model.name")
         found = model(name) if name is not None else None
-        if setting == "model.layers" and found is not None and found.architecture == TWO_STACKS:
-            return Unknown(f"{found.name} has an encoder and a decoder", "--set model.layers=N")
+        if setting == "model.layers" and found is not None and found.architecture in NOT_ONE_STACK:
+            return Unknown(f"{found.name} has {NOT_ONE_STACK[found.architecture]}", "--set model.layers=N")
         value = getattr(found, field) if found is not None else None
         if value is None:
             return _shape_fallback(plan, setting)
@@ -87,10 +90,12 @@ def _parameters(plan: Plan) -> Value | Unknown | None:
     found = model(name) if name is not None else None
     if found is not None and found.parameters and plan.stated("model.layers") is None:
         return derived(found.parameters, "model.name", note=f"{found.name} in the catalog")
+    if isinstance(plan.setting("model.parameters"), Unknown):
+        return None  # a reader says why they do not follow from the shape
     count = count_parameters(plan)
     if count is None:
         named = plan.setting("model.name")
-        return named if isinstance(named, Unknown) and plan.setting("model.parameters") is None else None
+        return named if isinstance(named, Unknown) else None
     inputs = ("model.layers", "model.hidden", "model.ffn", "model.vocab")
     for setting, why in _COUNTED_AS_USUAL.items():
         if plan.value(setting) is None:

@@ -1,0 +1,63 @@
+"""Whose accelerators a launch is for, and what is not said of a run on another vendor's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dtlint.api import check
+from dtlint.value import Value
+
+LAUNCH = """#!/bin/bash
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=8
+#SBATCH --gpus-per-task=1
+{line}
+srun python train.py
+"""
+
+
+def vendor(folder: Path, line: str) -> object:
+    (folder / "run.sh").write_text(LAUNCH.format(line=line))
+    (run,) = check([folder]).runs
+    found = run.plan.get("cluster.vendor")
+    return found.value if isinstance(found, Value) else None
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("module load PrgEnv-gnu rocm/6.3.1", "amd"),
+        ("ml craype-accel-amd-gfx90a", "amd"),
+        ("export HSA_FORCE_FINE_GRAIN_PCIE=1", "amd"),
+        ("export HCCL_CONNECT_TIMEOUT=7200", "ascend"),
+        ("export CCL_ATL_TRANSPORT=mpi", "intel"),
+        ("module load cuda/12.1 gcc", None),
+        ("export NCCL_DEBUG=WARN CUDA_HOME=/usr/local/cuda", None),
+        ("echo module load rocm", None),
+    ],
+)
+def test_variables_and_modules_tell_the_vendor(tmp_path: Path, line: str, told: str | None) -> None:
+    assert vendor(tmp_path, line) == told
+
+
+def test_nvlink_is_not_missed_on_cards_of_another_vendor(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text(LAUNCH.format(line="module load rocm"))
+    assert "gpu-binding" not in {finding.rule for finding in check([tmp_path]).findings}
+    (tmp_path / "run.sh").write_text(LAUNCH.format(line="module load cuda"))
+    assert "gpu-binding" in {finding.rule for finding in check([tmp_path]).findings}
+
+
+def test_no_price_is_taken_from_nvidias_cards(tmp_path: Path) -> None:
+    megatron = (
+        "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 32 --hidden-size 4096 --num-attention-heads 32 "
+        "--seq-length 4096 --max-position-embeddings 4096 --micro-batch-size 1 --global-batch-size 16 --bf16 "
+        "--pipeline-model-parallel-size 8 --vocab-size 32000\n"
+    )
+    (tmp_path / "run.sh").write_text(megatron)
+    (priced,) = [found for found in check([tmp_path]).findings if found.rule == "pipeline-bubble"]
+    assert priced.cost.seconds_per_step is not None
+    (tmp_path / "run.sh").write_text(f"export HIP_VISIBLE_DEVICES=0,1,2,3,4,5,6,7\n{megatron}")
+    (unpriced,) = [found for found in check([tmp_path]).findings if found.rule == "pipeline-bubble"]
+    assert unpriced.cost.seconds_per_step is None
