@@ -105,3 +105,34 @@ def test_a_parser_of_another_program_brings_no_defaults(tree) -> None:
         }
     )
     assert run_of("run.sh").plan.value("batch.micro") == 8
+
+
+VERL = (
+    "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=800"
+    " actor_rollout_ref.model.path=Qwen/Qwen2.5-0.5B actor_rollout_ref.rollout.n=1"
+    " actor_rollout_ref.actor.ppo_mini_batch_size=256 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=200"
+    " actor_rollout_ref.actor.strategy={strategy} trainer.n_gpus_per_node=1 trainer.nnodes=1\n"
+)
+ASSERTED = "assert self.mini % self.config.actor.ppo_micro_batch_size_per_gpu == 0\n"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "worker", "fails"),
+    [
+        ("fsdp", None, True),
+        ("fsdp", f"if self.config.actor.ppo_micro_batch_size_per_gpu is not None:\n    {ASSERTED}", True),
+        ("fsdp", f"if self.config.actor.ppo_micro_batch_size is not None:\n    {ASSERTED}", False),
+        ("megatron", "self.config.actor.ppo_mini_batch_size //= ranks\n", False),
+    ],
+)
+def test_the_copy_of_verl_in_the_tree_decides_what_it_refuses(
+    tree, strategy: str, worker: str | None, fails: bool
+) -> None:
+    copies = {} if worker is None else {f"verl/workers/{strategy}_workers.py": worker}
+    tree({"recipe/run.sh": VERL.format(strategy=strategy), **copies})
+    assert ("batch-not-divisible" in rules("recipe/run.sh")) is fails
+
+
+def test_a_config_that_verl_ships_is_no_run(tree) -> None:
+    tree({"verl/trainer/config/ppo_trainer.yaml": "actor_rollout_ref:\n  actor:\n    strategy: fsdp\n"})
+    assert {run.role for run in read_runs([Path()], options_of()).runs} <= {"other"}

@@ -17,6 +17,7 @@ from dtlint.runs.mentioned import versions_mentioned
 from dtlint.runs.model import OWN_PARSER, Launch, Options, Run
 from dtlint.runs.settle import settle
 from dtlint.runs.tree import Tree
+from dtlint.runs.vendored import vendored_readings
 from dtlint.runs.versions import versions_around
 from dtlint.source import Source
 from dtlint.value import Setting, Value
@@ -37,6 +38,7 @@ def run_of(tree: Tree, options: Options, parts: Parts, launch: Launch | None = N
     around = versions_around(tree, folders, readings)
     readings = (*readings, *(reading for _, reading in around))
     readings = (*readings, *versions_mentioned(tree, folders, _claimed(readings)))
+    readings = (*readings, *vendored_readings(tree, folders, readings))
     sources = tuple(dict.fromkeys((*sources, *(source for source, _ in around))))
     settled = settle(readings, options.at(sources[0].file if sources else None))
     handed = hand_over(readings, settled.settings)
