@@ -136,3 +136,35 @@ def test_the_copy_of_verl_in_the_tree_decides_what_it_refuses(
 def test_a_config_that_verl_ships_is_no_run(tree) -> None:
     tree({"verl/trainer/config/ppo_trainer.yaml": "actor_rollout_ref:\n  actor:\n    strategy: fsdp\n"})
     assert {run.role for run in read_runs([Path()], options_of()).runs} <= {"other"}
+
+
+SAVING = """import torch
+import pytorch_lightning as pl
+
+class Saving(pl.Callback):
+    def on_train_end(self, trainer, module):
+        if trainer.global_rank == 0:
+            trainer.save_checkpoint("last.ckpt")
+
+trainer = pl.Trainer(callbacks=[Saving()])
+trainer.fit(model)
+"""
+
+
+@pytest.mark.parametrize(
+    ("pin", "devices", "severity"),
+    [
+        ("pytorch-lightning==2.1.0", 8, "error"),
+        ("pytorch-lightning==1.9.5", 8, None),
+        ("pytorch-lightning==2.0.9", 8, None),
+        ("torch", 8, "note"),
+        ("pytorch-lightning==2.1.0", 1, None),
+    ],
+)
+def test_a_checkpoint_of_lightnings_trainer_has_a_barrier_since_2_1(
+    tree, pin: str, devices: int, severity: str | None
+) -> None:
+    launch = f"torchrun --nproc_per_node {devices} train.py\n"
+    tree({"requirements.txt": f"{pin}\n", "run.sh": launch, "train.py": SAVING})
+    told = [each.severity for each in check([Path("run.sh")]).findings if each.rule == "collective-rank-guarded"]
+    assert told == ([severity] if severity else [])
