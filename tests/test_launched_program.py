@@ -168,3 +168,45 @@ def test_a_checkpoint_of_lightnings_trainer_has_a_barrier_since_2_1(
     tree({"requirements.txt": f"{pin}\n", "run.sh": launch, "train.py": SAVING})
     told = [each.severity for each in check([Path("run.sh")]).findings if each.rule == "collective-rank-guarded"]
     assert told == ([severity] if severity else [])
+
+
+PIPELINE = """import argparse
+import torch
+import deepspeed
+from deepspeed.pipe import PipelineModule
+from deepspeed.runtime.pipe.topology import PipeModelDataParallelTopology
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--pipe_parallel_size", type=int, default=1)
+parser.add_argument("--deepspeed_config")
+args = parser.parse_args()
+{built}
+engine, *_ = deepspeed.initialize(args, model=model, model_parameters=model.parameters())
+engine.train_batch()
+"""
+TOPOLOGY = "grid = PipeModelDataParallelTopology(num_pp=args.pipe_parallel_size, num_mp=1, num_dp=4)\n"
+
+
+def _program(built: str) -> str:
+    text = PIPELINE.format(built=built)
+    return text if "Pipe" in built else "\n".join(line for line in text.splitlines() if "Pipe" not in line)
+
+
+@pytest.mark.parametrize(
+    ("built", "stages", "replicas"),
+    [
+        (f"{TOPOLOGY}model = PipelineModule(layers, topology=grid)", 8, 4),
+        ("model = PipelineModule(layers=layers, num_stages=args.pipe_parallel_size)", 8, 4),
+        ("class Pipe(PipelineModule):\n    pass\nmodel = Pipe(layers)", None, None),
+        ("from library import build\nmodel = build(args)", None, None),
+    ],
+)
+def test_the_stages_of_a_pipeline_that_the_program_builds(
+    tree, built: str, stages: int | None, replicas: int | None
+) -> None:
+    config = '{"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 1, "overlap_comm": false}}'
+    launch = "deepspeed --num_nodes 4 --num_gpus 8 train.py --pipe_parallel_size 8 --deepspeed_config ds.json\n"
+    tree({"run.sh": launch, "ds.json": config, "train.py": _program(built)})
+    plan = run_of("run.sh").plan
+    assert (plan.value("parallel.pipeline"), plan.value("parallel.data")) == (stages, replicas)
+    assert "no-overlap" not in rules("run.sh")
