@@ -210,3 +210,25 @@ def test_the_stages_of_a_pipeline_that_the_program_builds(
     plan = run_of("run.sh").plan
     assert (plan.value("parallel.pipeline"), plan.value("parallel.data")) == (stages, replicas)
     assert "no-overlap" not in rules("run.sh")
+
+
+@pytest.mark.parametrize(
+    ("flags", "frozen", "tells"),
+    [
+        ("", "", True),
+        ("--tune_mm_mlp_adapter True", "", False),
+        ("--lora_r 8 --lora_enable True", "", False),
+        ("", "model.requires_grad_(False)", False),
+        ("", "model.vision_tower.requires_grad_(False)", True),
+    ],
+)
+def test_gradients_of_a_part_of_the_model_are_not_counted(tree, flags: str, frozen: str, tells: bool) -> None:
+    config = (
+        '{"train_micro_batch_size_per_gpu": "auto", "bf16": {"enabled": true},'
+        ' "zero_optimization": {"stage": 2, "overlap_comm": false}}'
+    )
+    program = f"import torch\nimport deepspeed\nfrom transformers import Trainer\n{frozen}\nTrainer(model).train()\n"
+    launch = f"deepspeed --num_nodes 4 --num_gpus 8 train.py --deepspeed ds.json --bf16 True --output_dir out {flags}\n"
+    tree({"run.sh": launch, "ds.json": config, "train.py": program})
+    told = [each.severity for each in check([Path("run.sh")]).findings if each.rule == "no-overlap"]
+    assert ("warning" in told) is tells

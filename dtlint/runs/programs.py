@@ -32,6 +32,7 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
         deepspeed_pipelines,
         deepspeed_python,
         environment_python,
+        frozen_python,
         fsdp,
         lightning_python,
         model_loading,
@@ -48,7 +49,7 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
         reader.read(program)
         for reader in (deepspeed_python, deepspeed_pipelines, fsdp, ddp, pytorch, transformers_python)
     ]
-    readings.extend((transformers_python.declared(program), model_loading.read(program)))
+    readings.extend((transformers_python.declared(program), model_loading.read(program), frozen_python.read(program)))
     readings.extend((lightning_python.read(program), environment_python.read(program), _declared(program)))
     if any(mark in entry.text for mark in NEMO_MARKS):
         from dtlint.frameworks import nemo_python
