@@ -232,3 +232,20 @@ def test_gradients_of_a_part_of_the_model_are_not_counted(tree, flags: str, froz
     tree({"run.sh": launch, "ds.json": config, "train.py": program})
     told = [each.severity for each in check([Path("run.sh")]).findings if each.rule == "no-overlap"]
     assert ("warning" in told) is tells
+
+
+@pytest.mark.parametrize("shell", ["/bin/bash", "bash"])
+def test_the_words_behind_no_python_are_a_command(tree, shell: str) -> None:
+    """`-c` is the shell's, also where an option before it lacks its value."""
+    launch = "deepspeed --num_nodes 4 --num_gpus 8 --no_python --master_addr $(head -n 1 hosts | sed -n s/x//p)"
+    command = "python train.py --deepspeed --deepspeed_config=ds.json"
+    tree({"run.sh": f'CMD="{command}"\n{launch} {shell} -c "$CMD"\n', "train.py": "import deepspeed\n"})
+    run = run_of("run.sh")
+    assert run.plan.value("launch.processes") == 32
+    assert "train.py" in run.files
+    assert "unknown-setting" not in rules("run.sh")
+
+
+def test_the_extras_of_a_project_ask_for_releases(tree) -> None:
+    tree({"setup.py": 'extra_require = {"deepspeed": ["deepspeed>=0.10.0,<=0.14.4"]}\n', "conf/ds.json": SECTION})
+    assert run_of("conf/ds.json").plan.value("version.deepspeed") == ">=0.10,<=0.14.4"
