@@ -249,3 +249,29 @@ def test_the_words_behind_no_python_are_a_command(tree, shell: str) -> None:
 def test_the_extras_of_a_project_ask_for_releases(tree) -> None:
     tree({"setup.py": 'extra_require = {"deepspeed": ["deepspeed>=0.10.0,<=0.14.4"]}\n', "conf/ds.json": SECTION})
     assert run_of("conf/ds.json").plan.value("version.deepspeed") == ">=0.10,<=0.14.4"
+
+
+MISSPELT = (
+    "torchrun --nproc_per_node 8 {program} --num-layers 12 --hidden-size 768 --num-attention-heads 12"
+    " --seq-length 1024 --max-position-embeddings 1024 --micro-batch-size 4 --global-batch-size 64 --bf16 {flag}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("program", "flag", "installer", "severity"),
+    [
+        ("pretrain_gpt.py", "--use-mpi", "", "error"),
+        ("src/Megatron-LM/pretrain_gpt.py", "--use-mpi", "", "note"),
+        ("$MEGATRON/pretrain_gpt.py", "--use-mpi", "", "note"),
+        ("pretrain_gpt.py", "--use-mpi", "git clone https://github.com/someone/Megatron-LM -b branch\n", "note"),
+        ("pretrain_gpt.py", "--use-mpi", "git clone https://github.com/NVIDIA/Megatron-LM -b core_v0.9\n", "error"),
+        ("src/Megatron-LM/pretrain_gpt.py", "--log_interval 5", "", "error"),
+    ],
+)
+def test_a_flag_that_a_fork_may_add(tree, program: str, flag: str, installer: str, severity: str) -> None:
+    tree({"run.sh": MISSPELT.format(program=program, flag=flag), "install.sh": installer})
+    told = [each for each in check([Path("run.sh")]).findings if each.rule == "unknown-setting"]
+    assert [each.severity for each in told] == [severity]
+    assert ("use-mup" in str([remedy.text for each in told for remedy in each.remedies])) is (
+        severity == "error" and flag == "--use-mpi"
+    )

@@ -12,6 +12,7 @@ from dtlint.runs.beside import ARGUMENTS
 from dtlint.runs.changed import as_changed
 from dtlint.runs.dialect import dialect_of
 from dtlint.runs.expect import with_expectations
+from dtlint.runs.forks import UNKNOWN, as_of_a_fork
 from dtlint.runs.hand_over import hand_over
 from dtlint.runs.mentioned import versions_mentioned
 from dtlint.runs.model import OWN_PARSER, Launch, Options, Run
@@ -45,6 +46,8 @@ def run_of(tree: Tree, options: Options, parts: Parts, launch: Launch | None = N
     collections = _collections([*readings, Reading("hand-over", collections=handed.collections)])
     if settled.conflicts:
         collections["config.conflicts"] = (*collections.get("config.conflicts", ()), *settled.conflicts)
+    if launch is not None and UNKNOWN in collections:
+        collections[UNKNOWN] = tuple(as_of_a_fork(collections[UNKNOWN], tree, launch.argv, sources))
     if launch is None and _by_file_alone(readings):
         collections = _without_trainer(collections)
     open_reason = next((reading.open for reading in readings if reading.open), "")
