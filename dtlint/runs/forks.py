@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from dtlint.frameworks import Member, Reading
+from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import texts
 from dtlint.languages.traced import Word
 from dtlint.runs.kinds import kind_of
@@ -21,7 +21,9 @@ _LARGEST = 200_000
 """Largest script in which such a command is looked for, in bytes."""
 
 
-def as_of_a_fork(members: Sequence[Member], tree: Tree, argv: Sequence[Word], sources: Sequence[Source]) -> list[Member]:
+def as_of_a_fork(
+    members: Sequence[Member], tree: Tree, argv: Sequence[Word], sources: Sequence[Source]
+) -> list[Member]:
     """The unknown flags of a run, those of Megatron with the effect `elsewhere` where the program that the words start
     is not here and may be a fork's: it lies in a folder that is not here, or a script fetches a fork.
     """

@@ -84,7 +84,7 @@ def find_launch(command: Command, read_file: ReadFile) -> Found | None:
 
 
 def _starts_shell(rest: Sequence[Word]) -> bool:
-    """Whether a launcher starts a shell with a text (`--no_python bash -c "..."`): the commands in it are the launch."""
+    """Whether a launcher starts a shell with a text (`--no_python bash -c "..."`), in which the launch stands."""
     return len(rest) > 2 and program_name(rest[0]) in ("bash", "sh") and (rest[1].text or "")[:1] == "-"
 
 

@@ -1,6 +1,4 @@
-"""What Megatron loads from elsewhere: degrees of a checkpoint that its arguments leave out, and the batch and length of
-a Retro project, which count more than the arguments.
-"""
+"""What comes with what Megatron loads: degrees that stand in a checkpoint, the batch of a folder prepared for RETRO."""
 
 from __future__ import annotations
 
@@ -21,24 +19,29 @@ _DEGREES = {
     "expert-model-parallel-size": "parallel.expert",
     "num-layers-per-virtual-pipeline-stage": "parallel.virtual_pipeline",
 }
-
-
-_RETRO = "retro-project-dir"
-_OF_RETRO = ("batch.global", "data.sequence_length", "model.max_positions")
-"""What the project's config.json sets, whatever the arguments say (arguments.py, load_retro_args, core_v0.6 on)."""
+_PREPARED = "retro-project-dir"
+"""The folder whose config.json takes the place of what the command line says of the data (arguments.py,
+load_retro_args, core_v0.6 to 0.15).
+"""
+_OF_DATA = ("batch.global", "data.sequence_length")
 
 
 def restored_claims(given: Given) -> Iterator[Claim]:
-    """What the arguments say that something else is loaded for, as unknown."""
-    yield from _of_checkpoint(given)
-    if given.has(_RETRO):
-        origin = Origin("written", literal_place(given.flags[_RETRO].flag))
-        for setting in _OF_RETRO:
-            unknown = Unknown(f"the config of --{_RETRO} sets it", f"--set {setting}=N", origin)
-            yield Claim(setting, unknown, f"--{_RETRO}")
+    """What is not known since it is loaded."""
+    yield from _degrees(given)
+    yield from _prepared(given)
 
 
-def _of_checkpoint(given: Given) -> Iterator[Claim]:
+def _prepared(given: Given) -> Iterator[Claim]:
+    if not given.has(_PREPARED):
+        return
+    origin = Origin("written", literal_place(given.flags[_PREPARED].flag))
+    for setting in _OF_DATA:
+        reason = f"it stands in the config.json of --{_PREPARED}"
+        yield Claim(setting, Unknown(reason, f"--set {setting}=N", origin), f"--{_PREPARED}")
+
+
+def _degrees(given: Given) -> Iterator[Claim]:
     """Degrees that stand in the checkpoint: those that are not written, or all where the checkpoint's count more."""
     asking = next((name for name in _ASKING if given.has(name)), "")
     if not asking:
