@@ -38,6 +38,8 @@ _MPI = ("openmpi", "mpich", "impi", "mvapich")
 _LIMITS = ("include", "exclude", "num-nodes", "num-gpus", "num-accelerators")
 """Options that multinode_runner.py refuses under MPI."""
 _DIFFER = "machines have"
+SHELLS = ("bash", "sh", "zsh", "dash")
+"""Programs that --no_python may start, and that start others."""
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _ALL_DEVICES = "--set cluster.gpus_per_node=N"
 
@@ -53,7 +55,7 @@ def read_launch(words: Sequence[Word], read_file: ReadFile, env: Mapping[str, Wo
     `read_file` gives the host file by its path as written, None if it is not there. CUDA_VISIBLE_DEVICES in `env`
     counts on a single machine without filters, as the launcher has it.
     """
-    split = split_options(_arguments(words) or tuple(words[1:]), GRAMMAR)
+    split = _split(_arguments(words) or tuple(words[1:]))
     hosts = _hostfile(split, read_file)
     used = _used(split, hosts, env or {})
     claims = (
@@ -80,6 +82,18 @@ def read_launch(words: Sequence[Word], read_file: ReadFile, env: Mapping[str, Wo
         role="other" if split.last("autotuning") is not None else "",
         collections={name: members for name, members in collections.items() if members},
     )
+
+
+def _split(words: tuple[Word, ...]) -> Split:
+    """The launcher's options and the program; behind --no_python a shell is where the program begins, whatever an
+    option before it lacks.
+    """
+    free = any(word.text in ("--no_python", "--no-python") for word in words)
+    start = next((number for number, word in enumerate(words) if free and program_name(word) in SHELLS), None)
+    if start is None:
+        return split_options(words, GRAMMAR)
+    split = split_options(words[:start], GRAMMAR)
+    return split._replace(rest=(*split.rest, *words[start:]))
 
 
 class _Used(NamedTuple):

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from dtlint.frameworks import Member, Reading
 from dtlint.languages.python.calls import Call, argument, calls, passed
-from dtlint.languages.python.program import Program
+from dtlint.languages.python.places import Place
+from dtlint.languages.python.program import Program, is_entry
 from dtlint.languages.python.reach import stands
+from dtlint.languages.python.tree import Scope
 from dtlint.source import Span
 from dtlint.value import Setting
 
@@ -33,8 +35,26 @@ def read(program: Program) -> Reading:
 def _loadings(program: Program) -> Iterator[Member]:
     for call in calls(program, LOADERS):
         fields = _fields(call)
-        if fields and stands(call.place):
+        if fields and stands(call.place) and _is_asked_for(program, call.place):
             yield Member(_place(call), fields)
+
+
+def _is_asked_for(program: Program, place: Place) -> bool:
+    """Whether the program calls what the loading stands in by its name: a class of another module that only a table
+    holds is one of several models, of which the launch chooses.
+    """
+    outermost = _outermost(place.scope)
+    if outermost is None or is_entry(program, place.module):
+        return True
+    return any(outermost.name in module.called for module in program.modules.values())
+
+
+def _outermost(scope: Scope | None) -> Scope | None:
+    """The function or class of the module that a scope is or lies in; None at the level of the module."""
+    found = None
+    while scope is not None and scope.parent is not None:
+        found, scope = scope, scope.parent
+    return found
 
 
 def _fields(call: Call) -> dict[str, Setting]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Mapping
+from typing import TypeGuard
 
 from dtlint.frameworks import Claim, NamedFile, Reading
 from dtlint.frameworks import program as programs
@@ -13,6 +15,7 @@ from dtlint.frameworks.transformers import read_arguments
 from dtlint.languages.python.calls import Call, argument, calls
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import stands
+from dtlint.languages.python.tree import Module
 from dtlint.languages.traced import Piece, Word, literal_word
 from dtlint.value import Choice, Origin, Plain, Setting, Unknown, Value
 
@@ -21,6 +24,8 @@ LAYER = "transformers-python"
 _TRL = tuple(f"trl.{name}" for name in ("SFTConfig", "DPOConfig", "GRPOConfig", "RewardConfig", "KTOConfig"))
 _TRL_TRAINERS = tuple(f"trl.{name}" for name in ("SFTTrainer", "DPOTrainer", "GRPOTrainer", "RewardTrainer"))
 _ARGUMENTS = ("transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments")
+ARGUMENTS_NAME = "TrainingArguments"
+"""What the names of classes end with that hold the Trainer's arguments."""
 _TRAINERS = ("transformers.Trainer", "transformers.Seq2SeqTrainer")
 _ACCELERATOR = ("accelerate.Accelerator",)
 _QUANTIZERS = ("transformers.BitsAndBytesConfig",)
@@ -60,29 +65,51 @@ def _frontend(program: Program, configs: list[Call]) -> str:
     found = [*configs, *_standing(program, (*_TRAINERS, *_TRL_TRAINERS))]
     if found:
         return "trl" if any(call.name.startswith("trl.") for call in found) else "transformers"
-    if any("TrainingArguments" in module.source.text for module in program.modules.values()):
+    if any(map(_uses_arguments, program.modules.values())):
         return "transformers"
     return "accelerate" if _standing(program, _ACCELERATOR) else ""
+
+
+def _uses_arguments(module: Module) -> bool:
+    """Whether a module does something with arguments of the Trainer; one that only imports them hands them on, as the
+    front page of a library does.
+    """
+    if ARGUMENTS_NAME not in module.source.text:
+        return False
+    return any(_name(node).endswith(ARGUMENTS_NAME) for node in ast.walk(module.top.node))
+
+
+def _name(node: ast.AST) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
 def declared(program: Program) -> Reading:
     """The arguments that the program declares itself (`class TrainingArguments(...)` with fields): as given, else
     their defaults."""
-    given = program.given or {}
-    frontend = _frontend(program, _standing(program, (*_ARGUMENTS, *_TRL)))
+    if _frontend(program, _standing(program, (*_ARGUMENTS, *_TRL))) not in _OF_TRAINER:
+        return Reading("transformers-declared")
+    told = {**_own_defaults(program), **(program.given or {})}
     claims = [
         Claim(setting, value, name)
         for name, setting in (*SETTINGS.items(), ("model_max_length", "data.sequence_length"))
-        if name in program.arguments and _is_number(value := given.get(name, program.arguments[name].default))
+        if name in program.arguments and _is_number(value := told.get(name))
     ]
     for name in ("bf16", "fp16"):
-        told = given.get(name, program.arguments[name].default) if name in program.arguments else None
-        if isinstance(told, Value) and told.value is True:
-            claims.append(Claim("precision.compute", told._replace(value=name), name))
-    return Reading("transformers-declared", claims=tuple(claims) if frontend in _OF_TRAINER else ())
+        value = told.get(name) if name in program.arguments else None
+        if isinstance(value, Value) and value.value is True:
+            claims.append(Claim("precision.compute", value._replace(value=name), name))
+    return Reading("transformers-declared", claims=tuple(claims))
 
 
-def _is_number(value: Setting) -> bool:
+def _own_defaults(program: Program) -> dict[str, Setting]:
+    """The defaults of arguments that the entry script declares, or a module that has to do with the Trainer's: another
+    module's parser may belong to another program.
+    """
+    own = {module.source for module in program.modules.values() if _uses_arguments(module)} | {program.main.source}
+    return {name: each.default for name, each in program.arguments.items() if each.place.source in own}
+
+
+def _is_number(value: Setting | None) -> TypeGuard[Value]:
     return isinstance(value, Value) and isinstance(value.value, (int, float)) and not isinstance(value.value, bool)
 
 

@@ -13,12 +13,12 @@ from dtlint.rulebook.confidence import confidence
 from dtlint.rulebook.cures import proposals
 from dtlint.rulebook.evidence import MOST_RELATED, evidence, joined
 from dtlint.rulebook.finding import Finding, Remedy, Summary, Undecided
-from dtlint.rulebook.hits import Hit, by_cause, on_runs, on_tree, tree_of, undecided
+from dtlint.rulebook.hits import Hit, by_cause, on_runs, on_tree, tree_of, undecided, values_told
 from dtlint.rulebook.ignores import COLLECTIONS, Ignore, collections_of, hiding, ignores_in, left_out, standing_before
 from dtlint.rulebook.price import Priced, Watch, priced_proposals, remedies_of
 from dtlint.rulebook.ready import ReadyRule, formula_of
 from dtlint.rulebook.rule import SEVERITIES, WORST_FIRST, Rule, Severity
-from dtlint.rulebook.stopped import cause_of, is_moot, remark, stopped_runs
+from dtlint.rulebook.stopped import cause_of, is_moot, remarks, spare_runs, stopped_runs
 from dtlint.rulebook.summary import summary_of
 from dtlint.rulebook.toll import cost_of, cost_of_tree
 from dtlint.rulebook.unlaunched import as_known
@@ -31,7 +31,8 @@ MOST_PRICED = 100
 class Report(NamedTuple):
     """What `dtlint check` says: findings in the order of files and lines, rules that could not be decided, the plan
     remedied, and the runs that the indexes speak of. `rules` are all rules that were in force; `remarks` say how the
-    files were read. `moot` are findings about the speed of runs that do not start, which is not told.
+    files were read. `moot` are findings about the speed of runs that do not start or that nothing starts: these are not
+    told.
     """
 
     findings: tuple[Finding, ...]
@@ -85,11 +86,11 @@ def check(runs: RunSet, rules: Sequence[Rule], config: Config) -> Report:
     comments = Plan({}, collections_of(ignores, unused, rules, decided))
     on_comments = [mark for mark in on_tree(runs, comments, about_ignores) if isinstance(mark, Hit)]
     seen = [each for each in (*sightings, *_sighted(on_comments, config)) if _shows(each.finding, runs, config)]
-    new, remarks = _without_known(seen, runs, config)
-    told, moot = _apart(new, hits, config)
+    new, known = _without_known(seen, runs, config)
+    told, failing, unstarted = _apart(new, hits, config, spare_runs(runs.runs))
     findings, summary = _priced(told, hits, others, runs)
-    remarks = (*runs.remarks, *new_ignores, *remarks, *remark(len(moot)), *_flood(len(told)))
-    return Report(_in_order(findings), open_rules, summary, runs.runs, in_force, remarks, moot)
+    said = (*runs.remarks, *new_ignores, *known, *remarks(len(failing), len(unstarted)), *_flood(len(told)))
+    return Report(_in_order(findings), open_rules, summary, runs.runs, in_force, said, (*failing, *unstarted))
 
 
 def _without_known(
@@ -113,28 +114,31 @@ def _without_known(
 
 
 def _apart(
-    sightings: Sequence[Sighting], hits: Sequence[Hit], config: Config
-) -> tuple[Sequence[Sighting], tuple[Finding, ...]]:
-    """What there is to say of runs that start, and why the others do not; and what is moot, since no such run starts.
-    A waste of both kinds of run is told of those that start.
+    sightings: Sequence[Sighting], hits: Sequence[Hit], config: Config, spare: frozenset[int]
+) -> tuple[Sequence[Sighting], list[Finding], list[Finding]]:
+    """What there is to say of runs that start, and why the others do not; and what is moot, since no such run starts,
+    or nothing starts it. A waste of several kinds of run is told of those that start.
     """
     stopped = stopped_runs(hits, [each.finding for each in sightings])
-    if not stopped:
-        return sightings, ()
-    kept, moot = [], []
+    if not stopped and not spare:
+        return sightings, [], []
+    kept: list[Sighting] = []
+    failing: list[Finding] = []
+    unstarted: list[Finding] = []
     for each in sightings:
-        started = [each.hit] if not is_moot(each.hit, stopped) else _of_started(each, hits, stopped)
+        started = [each.hit] if not is_moot(each.hit, stopped, spare) else _of_started(each, hits, stopped, spare)
         if not started:
-            moot.append(each.finding)
+            (failing if each.hit.run in stopped else unstarted).append(each.finding)
         else:
             kept.append(each if started == [each.hit] else _sighting(started, config))
-    return kept, tuple(moot)
+    return kept, failing, unstarted
 
 
-def _of_started(sighting: Sighting, hits: Sequence[Hit], stopped: frozenset[int]) -> list[Hit]:
+def _of_started(sighting: Sighting, hits: Sequence[Hit], stopped: frozenset[int], spare: frozenset[int]) -> list[Hit]:
     """The hits of a sighting's rule at its place in runs that start."""
-    alike = (each for each in hits if cause_of(each) == cause_of(sighting.hit))
-    return [each for each in alike if each.run not in stopped]
+    cause, values = cause_of(sighting.hit), values_told(sighting.hit)
+    alike = (each for each in hits if cause_of(each) == cause and values_told(each) == values)
+    return [each for each in alike if not is_moot(each, stopped, spare)]
 
 
 def _flood(count: int) -> Iterator[str]:

@@ -17,7 +17,7 @@ from dtlint.rulebook.rule import SEVERITIES, Outcome, Rule, Verdict
 from dtlint.rulebook.scope import Scope
 from dtlint.runs.model import FileProblem, Run, RunSet
 from dtlint.source import Span
-from dtlint.value import Plain, Unknown, default
+from dtlint.value import Plain, Unknown, Value, default
 
 PROBLEMS = "input.problems"
 """The collection of what is wrong with files as such: `message`, `fatal`, `loader`, and the `frontend` that reads the
@@ -76,15 +76,23 @@ def tree_of(runs: RunSet) -> Plan:
 
 
 def by_cause(hits: Iterable[Hit]) -> Iterable[list[Hit]]:
-    """Hits of one rule at one place in several runs belong together; several at one place within a run stay apart."""
-    groups: dict[tuple[str, str, int, int], list[Hit]] = {}
+    """Hits of one rule at one place in several runs belong together; several at one place within a run stay apart, and
+    so do those whose member of a collection tells other values.
+    """
+    groups: dict[tuple[str, str, int, int, tuple[Plain, ...]], list[Hit]] = {}
     counts: dict[tuple[str, str, int, int | None], int] = {}
     for hit in hits:
         span, rule = hit.anchor.span, hit.ready.rule.id
         ordinal = counts.get((rule, span.path, span.start, hit.run), 0)
         counts[rule, span.path, span.start, hit.run] = ordinal + 1
-        groups.setdefault((rule, span.path, span.start, ordinal), []).append(hit)
+        groups.setdefault((rule, span.path, span.start, ordinal, values_told(hit)), []).append(hit)
     return groups.values()
+
+
+def values_told(hit: Hit) -> tuple[Plain, ...]:
+    """The known values of the member that a hit is about."""
+    member = hit.scope.member
+    return () if member is None else tuple(each.value for each in member.fields.values() if isinstance(each, Value))
 
 
 def undecided(marks: Iterable[Hit | Open]) -> tuple[Undecided, ...]:

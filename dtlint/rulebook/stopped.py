@@ -1,5 +1,5 @@
-"""Runs that surely do not start and whose degrees no number of replicas completes: what such a run would waste in each
-step is not told, for there is no step that it could be a share of.
+"""Runs that surely do not start and whose degrees no number of replicas completes, and configs that nothing starts:
+what they would waste in each step is not told, for there is no step that it could be a share of.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dtlint.plan import Plan
 from dtlint.rulebook.confidence import confidence
 from dtlint.rulebook.finding import Finding
 from dtlint.rulebook.hits import Hit
+from dtlint.runs.model import Run
 
 FAILS = "launch-fails"
 WASTES = "slower"
@@ -46,13 +47,31 @@ def _has_layout(plan: Plan) -> bool:
     return plan.value("parallel.data") is not None or any(plan.value(name) is None for name in needed)
 
 
-def is_moot(hit: Hit, stopped: Collection[int]) -> bool:
-    """Whether a hit tells what a run wastes that does not start."""
-    return hit.verdict.outcome == WASTES and hit.run in stopped
+def spare_runs(runs: Iterable[Run]) -> frozenset[int]:
+    """The configs that the launches beside them do not take."""
+    return frozenset(index for index, run in enumerate(runs) if run.spare)
 
 
-def remark(count: int) -> Iterator[str]:
-    """What is said of the findings that are left out."""
-    if count:
-        what = "1 warning about speed is" if count == 1 else f"{count} warnings about speed are"
-        yield f"{what} not told: the degrees do not fit the processes, and the launch fails"
+def is_moot(hit: Hit, stopped: Collection[int], spare: Collection[int]) -> bool:
+    """Whether a hit tells what a run wastes that there is not; what is wrong in a file that nothing starts stays."""
+    if hit.verdict.outcome != WASTES:
+        return False
+    return hit.run in stopped or (hit.run in spare and not _is_of_the_file(hit))
+
+
+def _is_of_the_file(hit: Hit) -> bool:
+    """Whether a hit tells of a key as the file has it, whatever is run with it."""
+    each = hit.ready.rule.each
+    return each is not None and each.collection.startswith("config.")
+
+
+def remarks(failing: int, unused: int) -> Iterator[str]:
+    """What is said of the findings that are left out: of launches that fail, and of configs that nothing starts."""
+    if failing:
+        yield f"{_warnings(failing)} not told: the degrees do not fit the processes, and the launch fails"
+    if unused:
+        yield f"{_warnings(unused)} not told: no launch here takes the config"
+
+
+def _warnings(count: int) -> str:
+    return "1 warning about speed is" if count == 1 else f"{count} warnings about speed are"

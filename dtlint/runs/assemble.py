@@ -12,12 +12,14 @@ from dtlint.runs.beside import ARGUMENTS
 from dtlint.runs.changed import as_changed
 from dtlint.runs.dialect import dialect_of
 from dtlint.runs.expect import with_expectations
+from dtlint.runs.forks import UNKNOWN, as_of_a_fork
 from dtlint.runs.hand_over import hand_over
 from dtlint.runs.mentioned import versions_mentioned
 from dtlint.runs.model import OWN_PARSER, Launch, Options, Run
 from dtlint.runs.parsers import parser_reading
 from dtlint.runs.settle import settle
 from dtlint.runs.tree import Tree
+from dtlint.runs.vendored import vendored_readings
 from dtlint.runs.versions import versions_around
 from dtlint.source import Source
 from dtlint.value import Setting, Value
@@ -39,12 +41,15 @@ def run_of(tree: Tree, options: Options, parts: Parts, launch: Launch | None = N
     around = versions_around(tree, folders, readings)
     readings = (*readings, *(reading for _, reading in around), *parser_reading(tree, folders, readings))
     readings = (*readings, *versions_mentioned(tree, folders, _claimed(readings)))
+    readings = (*readings, *vendored_readings(tree, folders, readings))
     sources = tuple(dict.fromkeys((*sources, *(source for source, _ in around))))
     settled = settle(readings, options.at(sources[0].file if sources else None))
     handed = hand_over(readings, settled.settings)
     collections = _collections([*readings, Reading("hand-over", collections=handed.collections)])
     if settled.conflicts:
         collections["config.conflicts"] = (*collections.get("config.conflicts", ()), *settled.conflicts)
+    if launch is not None and UNKNOWN in collections:
+        collections[UNKNOWN] = tuple(as_of_a_fork(collections[UNKNOWN], tree, launch.argv, sources))
     if launch is None and _by_file_alone(readings):
         collections = _without_trainer(collections)
     open_reason = next((reading.open for reading in readings if reading.open), "")

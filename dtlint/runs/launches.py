@@ -69,7 +69,10 @@ def find_launch(command: Command, read_file: ReadFile) -> Found | None:
     if not words:
         return None
     launcher = _launcher_reading(words, command.env, read_file)
-    program = launcher.rest if launcher is not None else _program(words)
+    if launcher is not None and _starts_shell(launcher.rest):
+        return None
+    launcher = launcher or _around(command, read_file)
+    program = launcher.rest if launcher is not None and launcher.rest else _program(words)
     arguments = _argument_readings(program)
     managed = any(reading.layer in MANAGERS for reading in readings)
     if launcher is None and not _is_launch(words, program, arguments, managed, _is_rank(command.env)):
@@ -78,6 +81,20 @@ def find_launch(command: Command, read_file: ReadFile) -> Found | None:
     around = (_environment_reading(command, readings), _starters_reading(command), _template_reading(program))
     managers = [reading for reading in readings if reading.layer != "environment"]
     return Found(Launch(command.place, words, command.env), (*arguments, *started, *managers, *around), tuple(program))
+
+
+def _starts_shell(rest: Sequence[Word]) -> bool:
+    """Whether a launcher starts a shell with a text (`--no_python bash -c "..."`), in which the launch stands."""
+    return len(rest) > 2 and program_name(rest[0]) in ("bash", "sh") and (rest[1].text or "")[:1] == "-"
+
+
+def _around(command: Command, read_file: ReadFile) -> Reading | None:
+    """The launcher whose shell starts a command, without the words of that shell."""
+    for wrapper in reversed(command.wrapper):
+        reading = _launcher_reading(tuple(wrapper.argv), wrapper.env, read_file) if wrapper.argv else None
+        if reading is not None and _starts_shell(reading.rest):
+            return reading._replace(rest=())
+    return None
 
 
 def rendezvous_key(found: Found, command: Command) -> tuple[object, ...]:

@@ -62,6 +62,7 @@ class Run(NamedTuple):
     """One plan and the files that it was read from. `launch` is None for a config that nothing launches.
 
     `branch` is the condition under which a forked plan holds; `assumptions` are sentences on how the files were joined.
+    `spare` is a config of an engine that the launches beside it do not take (spare.py).
     """
 
     launch: Launch | None
@@ -71,6 +72,7 @@ class Run(NamedTuple):
     readings: tuple[Reading, ...]
     plan: Plan
     assumptions: tuple[str, ...] = ()
+    spare: bool = False
 
     @property
     def files(self) -> tuple[str, ...]:

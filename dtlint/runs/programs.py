@@ -29,8 +29,10 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
     """
     from dtlint.frameworks import (
         ddp,
+        deepspeed_pipelines,
         deepspeed_python,
         environment_python,
+        frozen_python,
         fsdp,
         lightning_python,
         model_loading,
@@ -43,8 +45,11 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
     if not marker(entry.text.encode("utf-8", errors="replace")):
         return [(entry, Reading("program"))]
     program = _with_words(program_of(entry, tree), words)
-    readings = [reader.read(program) for reader in (deepspeed_python, fsdp, ddp, pytorch, transformers_python)]
-    readings.extend((transformers_python.declared(program), model_loading.read(program)))
+    readings = [
+        reader.read(program)
+        for reader in (deepspeed_python, deepspeed_pipelines, fsdp, ddp, pytorch, transformers_python)
+    ]
+    readings.extend((transformers_python.declared(program), model_loading.read(program), frozen_python.read(program)))
     readings.extend((lightning_python.read(program), environment_python.read(program), _declared(program)))
     if any(mark in entry.text for mark in NEMO_MARKS):
         from dtlint.frameworks import nemo_python

@@ -11,6 +11,7 @@ from dtlint.runs.kinds import bytes_of, kind_of, kind_of_text, relevant, searche
 from dtlint.runs.listing import MOST_FILES
 from dtlint.runs.model import FileProblem, Options, Run, RunSet
 from dtlint.runs.roles import may_train
+from dtlint.runs.spare import marked
 from dtlint.runs.tree import MOST_SEARCHED, SHELL_SUFFIXES, Tree, root_of
 from dtlint.source import Source, Unreadable
 
@@ -43,12 +44,13 @@ def read_runs(paths: Sequence[Path], options: Options, stdin: str | None = None)
         _search_callers(joiner, tree, {file for file, _ in files}, launching)
     _remark_listing(joiner, tree)
     found = joiner.finish(tuple(problems), focus)
-    found = found._replace(problems=_of_training(found.problems, {tree.shown(path.absolute()) for path in named}))
+    asked = frozenset(tree.shown(path.resolve()) for path in named if not is_folder(path)) | {"<stdin>"}
+    found = found._replace(runs=marked(found.runs, asked), problems=_of_training(found.problems, asked))
     below = _below([path for path in named if is_folder(path)], found.sources)
     return found._replace(focus=focus | below | _started(focus, found.runs))
 
 
-def _of_training(problems: Sequence[FileProblem], named: set[str]) -> tuple[FileProblem, ...]:
+def _of_training(problems: Sequence[FileProblem], named: frozenset[str]) -> tuple[FileProblem, ...]:
     """The problems without those of scripts that the user does not name and that start no training."""
     return tuple(
         problem

@@ -55,8 +55,14 @@ CONFIGS = frozenset(("eval", "evaluate", "evaluation", "infer", "inference", "pr
 """Words in a config's path, relative to the root, that say that no training takes it."""
 
 
+BASES = ("/verl/trainer/config/",)
+"""Folders of a library whose configs are what runs are composed on, and no runs."""
+
+
 def role_of_config(path: str) -> str:
     """The same for a config that no launch names, by its own name and the folders that it lies in."""
+    if any(base in f"/{path}" for base in BASES):
+        return "other"
     *folders, name = PurePosixPath(path.lower()).parts or ("",)
     words = PurePosixPath(name).stem.replace("-", "_").split("_")
     return "train" if "train" in name or CONFIGS.isdisjoint((*folders, *words)) else "other"

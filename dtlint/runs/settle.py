@@ -114,6 +114,10 @@ FINAL = frozenset(("assigned-arguments", "accelerate-flags", "verl", "verl-criti
 """Layers that replace what a weaker one says even where their own word is not known (`--num_processes $N`)."""
 
 
+OVERRIDES = frozenset((("transformers-file", "transformers-arguments"),))
+"""Files of arguments with the command lines that are laid over them, which is what such a command line is for."""
+
+
 def _may_stand(value: Setting) -> bool:
     """Whether a value holds whatever a file says that could not be read: all but what a tool takes unasked."""
     return not isinstance(value, Value) or _is_told(value)
@@ -135,7 +139,8 @@ def _conflicts(name: str, claims: Sequence[_Stated]) -> list[Member]:
     winner = best.claim.value
     if isinstance(winner, (Unknown, Choice)) or winner.origin.span is None:
         return []
-    return [_loser(name, each, best) for each in last.values() if _differs(each.claim.value, winner)]
+    lost = (each for each in last.values() if (each.layer, best.layer) not in OVERRIDES)
+    return [_loser(name, each, best) for each in lost if _differs(each.claim.value, winner)]
 
 
 def _differs(value: Setting, winner: Value) -> bool:

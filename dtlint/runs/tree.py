@@ -109,8 +109,8 @@ class Tree:
         return listed or list(walk(folder, self.root))
 
     def find(self, text: str, folder: Path) -> Path | None:
-        """The file that `text` names: tried from `folder`, the current folder, and every folder above `folder` up to
-        the root.
+        """The file that `text` names: tried from `folder`, every folder above it up to the root, the nearest first, and
+        the current folder.
         """
         if (text, folder) not in self._found:
             self._found[text, folder] = self._find(text, folder)
@@ -153,7 +153,7 @@ class Tree:
     def _bases(self, folder: Path) -> tuple[str, ...]:
         if folder not in self._bases_of:
             above = takewhile(lambda parent: parent.is_relative_to(self.root), folder.parents)
-            self._bases_of[folder] = tuple(dict.fromkeys(map(str, (folder, self.current, *above))))
+            self._bases_of[folder] = tuple(dict.fromkeys(map(str, (folder, *above, self.current))))
         return self._bases_of[folder]
 
 

@@ -44,7 +44,10 @@ OPEN = frozenset(
 _PACKAGES = ("torch.distributed", "torch.distributed.distributed_c10d", "deepspeed.comm")
 
 ALWAYS, SHARDED, STAGE_3, ENGINE = "always", "sharded", "stage 3", "engine"
-"""What a call needs to hold a collective: nothing, a sharded model, ZeRO-3, or DeepSpeed or FSDP behind a front end."""
+BARRIER = "lightning 2.1"
+"""What a call needs to hold a collective: nothing, a sharded model, ZeRO-3, DeepSpeed or FSDP behind a front end, or a
+release of Lightning whose Trainer.save_checkpoint ends in a barrier (trainer.py of 2.1.0; 2.0.9 has none).
+"""
 
 _METHODS: Mapping[str, Mapping[str, str]] = {
     "deepspeed": {
@@ -70,7 +73,7 @@ _METHODS: Mapping[str, Mapping[str, str]] = {
         "get_state_dict": SHARDED,
     },
     "trainer": {"evaluate": ALWAYS, "predict": ALWAYS, "train": ALWAYS, "save_model": SHARDED},
-    "lightning": {"save_checkpoint": ALWAYS, "fit": ALWAYS, "validate": ALWAYS, "test": ALWAYS, "predict": ALWAYS},
+    "lightning": {"save_checkpoint": BARRIER, "fit": ALWAYS, "validate": ALWAYS, "test": ALWAYS, "predict": ALWAYS},
     "fabric": {
         "barrier": ALWAYS,
         "all_reduce": ALWAYS,
@@ -187,7 +190,7 @@ def _of_method(place: Place, node: ast.Call, last: str) -> Collective | None:
     if last == "full_tensor" and not node.args:
         return Collective(last, last, of_mesh=True)
     if last in ("all_gather", "barrier", "save_checkpoint") and _is_lightning(place, node.func.value, last):
-        return Collective(last, last)
+        return Collective(last, last, BARRIER if last == "save_checkpoint" else ALWAYS)
     if last == "compute":
         return Collective(last, last) if _is_metric(receiver) else None
     found = kinds(receiver)

@@ -72,6 +72,7 @@ def read_arguments(words: Sequence[Word], place: Span) -> Reading:
         framework="megatron-deepspeed" if has_deepspeed(given) else "megatron",
         frontend="ms-swift" if swift else "slime" if is_slime(given) else "",
         open=given.open or _elsewhere(given),
+        unread=_replaced(given),
         collections=_collections(given, swift),
         refuses=frozenset() if swift else excluded_flags(given),
     )
@@ -126,11 +127,16 @@ def _files(given: Given) -> Iterator[NamedFile]:
         yield NamedFile("megatron-yaml", config)
 
 
+def _replaced(given: Given) -> str:
+    """The file that stands for all arguments, with what it does; "" where there is none."""
+    config = given.word("yaml-cfg")
+    return "" if config is None else f"--yaml-cfg {config.shown} replaces the arguments"
+
+
 def _elsewhere(given: Given) -> str:
     """Why settings may stand somewhere else than on the command line, "" if they don't."""
-    config = given.word("yaml-cfg")
-    if config is not None:
-        return f"--yaml-cfg {config.shown} replaces the arguments"
+    if replaced := _replaced(given):
+        return replaced
     if given.has("use-checkpoint-args"):
         return "--use-checkpoint-args takes the model's shape from the checkpoint"
     return ""

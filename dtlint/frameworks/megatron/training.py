@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from dtlint.frameworks import Claim, Member
 from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.megatron.given import Given
+from dtlint.frameworks.megatron.known import known_flag
 from dtlint.frameworks.options import integer, literal_place, whole
 from dtlint.languages.traced import Word, setting_of
 from dtlint.value import Origin, Setting, Unknown, Value, written
 
 _STAGES = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_params": 3}
 _FSDP = ("use-megatron-fsdp", "use-custom-fsdp")
+_PRECISIONS = ("bf16", "fp16", "fp8-format", "fp4-format", "fp8-e4m3", "fp8-hybrid")
 _BYTES = {"fp32": 4, "bf16": 2}
 MOST_SIZES = 200
 """Longest ramp of batch sizes that is listed."""
@@ -44,6 +46,16 @@ def _compute_precision(given: Given) -> Iterator[Claim]:
     for flag in ("fp8-e4m3", "fp8-hybrid"):
         if given.has(flag):
             yield Claim("precision.compute", setting_of(given.flags[flag].flag, "fp8"), "--" + flag)
+    if not any(map(given.has, _PRECISIONS)):
+        yield from _foreign_precision(given)
+
+
+def _foreign_precision(given: Given) -> Iterator[Claim]:
+    """A flag of no Megatron that speaks of the format: what it chooses, its own parser knows."""
+    for option in given.flags.values():
+        if "precision" in option.name and known_flag(option.spelled) is None:
+            unknown = Unknown(f"{option.spelled} may set it", "--set precision.compute=bf16")
+            yield Claim("precision.compute", unknown, option.spelled)
 
 
 def _gradient_precision(given: Given) -> Iterator[Claim]:

@@ -10,6 +10,9 @@ from dtlint.value import Unknown, Value, derived
 if TYPE_CHECKING:
     from dtlint.plan import Plan
 
+AUTO = "auto"
+"""The reason of a value that the front end fills in."""
+
 
 def counted_ranks(plan: Plan) -> int | None:
     """Ranks whose micro-batches make up the global batch; None if unknown."""
@@ -28,13 +31,19 @@ def counts_tensor_ranks(plan: Plan) -> bool:
 def _accumulation(plan: Plan) -> Value | Unknown | None:
     total, micro, ranks = plan.stated("batch.global"), plan.integer("batch.micro"), counted_ranks(plan)
     if total is None or not isinstance(total.value, int):
-        return None
+        return _hidden_total(plan)
     if not micro or not ranks:
         return Unknown("the micro batch or the data-parallel size is unknown", "--set batch.micro=N")
     count = _local_batches(total.value, micro, ranks, plan.word("batch.remainder") or "refused")
     if count is None:
         return Unknown(f"a global batch of {total.value} is no multiple of micro batch {micro} x DP {ranks}")
     return derived(count, "batch.global", "batch.micro", "parallel.data")
+
+
+def _hidden_total(plan: Plan) -> Unknown | None:
+    """Why the accumulation is not its default: a global batch is written, and its number is not known."""
+    total = plan.setting("batch.global")
+    return total if isinstance(total, Unknown) and total.reason != AUTO else None
 
 
 def _local_batches(total: int, micro: int, ranks: int, remainder: str) -> int | None:
