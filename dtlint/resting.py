@@ -17,7 +17,6 @@ from typing import TypeVar
 
 from dtlint.account import (
     FILE,
-    FOLDER,
     LINK,
     NOTHING,
     Account,
@@ -104,13 +103,14 @@ def _seen(path: str, sight: Sight, now: int) -> Sight | None:
         status = os.lstat(path)
     except (OSError, ValueError):
         return sight if sight == NOTHING else None
+    # The same number with the same times is the same thing, and so of the same kind.
+    if sight[:4] == [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]:
+        return sight
     kind = kind_of_mode(status.st_mode)
     if isinstance(sight, str):
         return sight if sight == kind else None
     if sight[0] == LINK:
         return sight if kind == LINK and os.path.realpath(path) == sight[1] else None
-    if sight[:4] == [*stamp_of(status)] and kind in (FILE, FOLDER):
-        return sight
     again = _file(path, status, sight) if kind == FILE and len(sight) == 6 else _folder(path, status, sight)
     return None if again is None or again != sight[4:] else [*_told(stamp_of(status), now), *again]
 
