@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -215,6 +216,17 @@ class TestWhatAnAnswerRestsOn:
         (folder / "below" / "b").write_text("another text")
         assert still(rest) is not None
         (folder / "below" / "c").write_text("")
+        assert still(rest) is None
+
+    def test_looks_of_another_process_can_be_taken_over(self, folder: Path) -> None:
+        with keeping() as elsewhere:
+            content(folder / "a", 100)
+        with keeping() as own:
+            account.include(pickle.loads(pickle.dumps(elsewhere)))
+            account.vouch()
+        rest = rest_of(own)
+        assert rest is not None
+        (folder / "a").write_text("txet")
         assert still(rest) is None
 
     def test_a_folder_that_is_not_there_counts_too(self, folder: Path) -> None:
