@@ -76,6 +76,16 @@ def spoil() -> None:
         account.spoiled = True
 
 
+def include(other: Account) -> None:
+    """Take over what an account has that was kept elsewhere, as in another process."""
+    for account in _current:
+        account.kinds.update(other.kinds)
+        account.contents.update(other.contents)
+        account.folders.update(other.folders)
+        account.listings.update(other.listings)
+        account.spoiled = account.spoiled or other.spoiled
+
+
 def said(where: str, text: str, file: str = "") -> None:
     """Note a text that goes to `where` ("out", "error", or "file" and "end" of one: anew, or behind what it holds)."""
     for account in _current:

@@ -46,18 +46,18 @@ def answered(words: Sequence[str], work: Callable[[], int]) -> int:
     if folder is None or question is None:
         return work()
     shelf, name = folder / "answers", f"{digest(question.encode())}.json"
-    kept = _read(taken(shelf, name), question, words)
+    kept = _read(taken(shelf, name), name, words)
     rest = None if kept is None else _still(kept.rest)
     if kept is not None and rest is not None:
         _say_again(kept)
         if rest != kept.rest:
-            keep(shelf, name, _written(question, kept._replace(rest=rest)))
+            keep(shelf, name, _written(name, kept._replace(rest=rest)))
         return kept.status
     with keeping() as account:
         status = work()
     found = rest_of(account)
     if found is not None:
-        keep(shelf, name, _written(question, Answer(tuple(account.said), status, found)))
+        keep(shelf, name, _written(name, Answer(tuple(account.said), status, found)))
     return status
 
 
@@ -126,13 +126,14 @@ def _installed() -> list[str]:
     return sorted(name for name in names if name.endswith((".dist-info", ".egg-info")))
 
 
-def _written(question: str, answer: Answer) -> bytes:
-    kept = [question, answer.said, answer.status, answer.rest.sights, answer.rest.listings]
+def _written(name: str, answer: Answer) -> bytes:
+    """An answer as it is kept: without the question, in which there may be a secret."""
+    kept = [name, answer.said, answer.status, answer.rest.sights, answer.rest.listings]
     text = json.dumps(kept, separators=(",", ":"))
     return f"{digest(text.encode())}\n{text}".encode()
 
 
-def _read(data: bytes | None, question: str, words: Sequence[str]) -> Answer | None:
+def _read(data: bytes | None, name: str, words: Sequence[str]) -> Answer | None:
     """The answer in a kept text; None for one that is not whole, or answers something else."""
     first, _, rest = (data or b"").partition(b"\n")
     if not rest or first.decode(errors="replace") != digest(rest):
@@ -142,7 +143,7 @@ def _read(data: bytes | None, question: str, words: Sequence[str]) -> Answer | N
         answer = Answer(tuple((str(a), str(b), str(c)) for a, b, c in said), int(status), Rest(sights, listings))
     except (ValueError, TypeError, RecursionError):
         return None
-    return answer if asked == question and _may_say(answer, words) else None
+    return answer if asked == name and _may_say(answer, words) else None
 
 
 def _may_say(answer: Answer, words: Sequence[str]) -> bool:

@@ -13,11 +13,10 @@ import stat
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING
 
 from dtlint.account import (
     FILE,
-    FOLDER,
     LINK,
     NOTHING,
     Account,
@@ -47,7 +46,10 @@ class Rest(NamedTuple):
     listings: Mapping[str, str]
 
 
-_Seen = TypeVar("_Seen")
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    _Seen = TypeVar("_Seen")
 
 
 class Changing(Exception):  # noqa: N818 - a fact about the disk, not a programming error
@@ -59,14 +61,17 @@ def rest_of(account: Account) -> Rest | None:
     if account.spoiled or not account.vouched:
         return None
     try:
-        sights = dict(_sights(account))
+        return Rest(_by_folder(account), account.listings)
     except (Changing, OSError, ValueError):
         return None
-    by_folder: dict[str, dict[str, Sight]] = {}
-    for path, sight in sights.items():
+
+
+def _by_folder(account: Account) -> Mapping[str, Mapping[str, Sight]]:
+    sights: dict[str, dict[str, Sight]] = {}
+    for path, status in _standing(account).items():
         folder, name = os.path.split(path)
-        by_folder.setdefault(folder, {})[name] = sight
-    return Rest(by_folder, account.listings)
+        sights.setdefault(folder, {})[name] = _sight(path, status, account)
+    return sights
 
 
 def still(rest: Rest) -> Rest | None:
@@ -100,17 +105,17 @@ def _seen_again(folder: str, named: Mapping[str, Sight], now: int) -> Iterator[t
 
 def _seen(path: str, sight: Sight, now: int) -> Sight | None:
     """What is seen of a path if it is what was seen; with its stamp where that has become one that tells."""
-    try:
-        status = os.lstat(path)
-    except (OSError, ValueError):
+    status = _status(path)
+    if status is None:
         return sight if sight == NOTHING else None
+    # The same number with the same times is the same thing, and so of the same kind.
+    if sight[:4] == [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]:
+        return sight
     kind = kind_of_mode(status.st_mode)
     if isinstance(sight, str):
         return sight if sight == kind else None
     if sight[0] == LINK:
         return sight if kind == LINK and os.path.realpath(path) == sight[1] else None
-    if sight[:4] == [*stamp_of(status)] and kind in (FILE, FOLDER):
-        return sight
     again = _file(path, status, sight) if kind == FILE and len(sight) == 6 else _folder(path, status, sight)
     return None if again is None or again != sight[4:] else [*_told(stamp_of(status), now), *again]
 
@@ -135,26 +140,32 @@ def _told(stamp: Stamp, since: int) -> list[int | str]:
     return [size, modified, changed, number] if max(modified, changed) < since - RACE_NS else [size, 0, 0, 0]
 
 
-def _sights(account: Account) -> Iterator[tuple[str, Sight]]:
-    """What was seen of every path of an account, of the folders above it, and of where links lead."""
+def _standing(account: Account) -> dict[str, os.stat_result | None]:
+    """What stands at every path of an account, at the folders above it, and at what links lead to, to which goes what
+    was seen at the link; None for nothing.
+    """
     waiting = [*account.kinds, *account.contents, *account.folders]
-    known: set[str] = set()
+    found: dict[str, os.stat_result | None] = {}
     while waiting:
         path = waiting.pop()
-        if path in known:
+        if path in found:
             continue
-        known.add(path)
-        above = os.path.dirname(path)  # noqa: PTH120 - for every file of a tree
-        if above not in known:
-            waiting.append(above)
-        sight = _sight(path, account)
-        if isinstance(sight, list) and sight[0] == LINK:
-            real = str(sight[1])
+        found[path] = status = _status(path)
+        waiting.append(os.path.dirname(path))  # noqa: PTH120 - for every file of a tree
+        if status is not None and stat.S_ISLNK(status.st_mode):
+            real = os.path.realpath(path)
             _hand_on(path, real, account.kinds)
             _hand_on(path, real, account.contents)
             _hand_on(path, real, account.folders)
             waiting.append(real)
-        yield path, sight
+    return found
+
+
+def _status(path: str) -> os.stat_result | None:
+    try:
+        return os.lstat(path)
+    except (OSError, ValueError):
+        return None
 
 
 def _hand_on(path: str, real: str, seen: dict[str, _Seen]) -> None:
@@ -163,13 +174,11 @@ def _hand_on(path: str, real: str, seen: dict[str, _Seen]) -> None:
         seen.setdefault(real, seen[path])
 
 
-def _sight(path: str, account: Account) -> Sight:
-    """What was seen of a path; Changing where it is something else by now."""
-    try:
-        status = os.lstat(path)
-    except (OSError, ValueError):
-        if account.kinds.get(path, NOTHING) != NOTHING or path in account.contents:
-            raise Changing from None
+def _sight(path: str, status: os.stat_result | None, account: Account) -> Sight:
+    """What was seen of a path; Changing where something else stands there by now."""
+    if status is None:
+        if account.kinds.get(path, NOTHING) != NOTHING or path in account.contents or path in account.folders:
+            raise Changing
         return NOTHING
     kind = kind_of_mode(status.st_mode)
     if kind == LINK:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
-import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -194,9 +194,8 @@ class TestWhatAnAnswerRestsOn:
         (folder / "link").symlink_to("below")
         (folder / "other").mkdir()
         (folder / "other" / "b").write_text("b")
-        os.utime(folder / "link", (1, 1), follow_symlinks=False)
         with keeping() as own:
-            own.started += 1
+            own.started = (folder / "link").lstat().st_ctime_ns + 1
             content(folder / "link" / "b", 100)
             account.vouch()
         rest = rest_of(own)
@@ -204,6 +203,23 @@ class TestWhatAnAnswerRestsOn:
         assert still(rest) is not None
         (folder / "link").unlink()
         (folder / "link").symlink_to("other")
+        assert still(rest) is None
+
+    @pytest.mark.parametrize("first", ["a", "link"])
+    def test_a_file_that_was_read_through_a_link_counts_whatever_was_looked_at_first(
+        self, first: str, folder: Path
+    ) -> None:
+        (folder / "link").symlink_to("a")
+        with keeping() as own:
+            own.started = (folder / "link").lstat().st_ctime_ns + 1
+            is_file(folder / first)
+            content(folder / "link", 100)
+            is_file(folder / "a")
+            account.vouch()
+        rest = rest_of(own)
+        assert rest is not None
+        assert still(rest) is not None
+        (folder / "a").write_text("txet")
         assert still(rest) is None
 
     def test_a_folder_that_was_listed_counts_with_what_it_holds(self, folder: Path) -> None:
@@ -215,6 +231,17 @@ class TestWhatAnAnswerRestsOn:
         (folder / "below" / "b").write_text("another text")
         assert still(rest) is not None
         (folder / "below" / "c").write_text("")
+        assert still(rest) is None
+
+    def test_looks_of_another_process_can_be_taken_over(self, folder: Path) -> None:
+        with keeping() as elsewhere:
+            content(folder / "a", 100)
+        with keeping() as own:
+            account.include(pickle.loads(pickle.dumps(elsewhere)))
+            account.vouch()
+        rest = rest_of(own)
+        assert rest is not None
+        (folder / "a").write_text("txet")
         assert still(rest) is None
 
     def test_a_folder_that_is_not_there_counts_too(self, folder: Path) -> None:

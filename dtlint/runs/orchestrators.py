@@ -80,7 +80,7 @@ def _shared(folder: Path, tree: Tree, deep: bool) -> tuple[Document, ...]:
 
 
 def _read_shared(folder: Path, tree: Tree, deep: bool) -> Iterator[Document]:
-    near = tree.files(folder) if deep else [file for file in tree.files(folder) if file.parent == folder]
+    near = tree.files(folder) if deep else tree.beside(folder)
     for file in islice((each for each in near if each.suffix.lower() in YAML_SUFFIXES), MOST_SEARCHED):
         try:
             source = tree.source(file)

@@ -38,6 +38,7 @@ class Tree:
         "_bases_of",
         "_entries",
         "_found",
+        "_in_folders",
         "_names",
         "_sources",
         "_texts",
@@ -63,6 +64,7 @@ class Tree:
         self._found: dict[tuple[str, Path], Path | None] = {}
         self._bases_of: dict[Path, tuple[str, ...]] = {}
         self._entries: dict[str, frozenset[str] | None] = {}
+        self._in_folders: dict[Path, list[Path]] = {}
         self.listed: Listing | None = None
         self.asked: dict[Path, tuple[Any, ...]] = {}
         self.mentioned: dict[Path, tuple[Any, ...]] = {}
@@ -107,6 +109,14 @@ class Tree:
         inside = folder.is_relative_to(self.root)
         listed = [file for file in self.listing.files if str(file).startswith(below)] if inside else []
         return listed or list(walk(folder, self.root))
+
+    def beside(self, folder: Path) -> Sequence[Path]:
+        """The files in a folder itself."""
+        if not self._in_folders:
+            for file in self.listing.files:
+                self._in_folders.setdefault(file.parent, []).append(file)
+        found = self._in_folders.get(folder)
+        return [file for file in walk(folder, self.root) if file.parent == folder] if found is None else found
 
     def find(self, text: str, folder: Path) -> Path | None:
         """The file that `text` names: tried from `folder`, every folder above it up to the root, the nearest first, and
