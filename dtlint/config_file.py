@@ -37,7 +37,8 @@ def parse_config(text: str, path: str, folder: Path, cluster: str = "") -> Confi
     table = _table(text, path, prefix)
     if cluster:
         table = {**table, "cluster": cluster, "clusters": _without_paths(table)}
-    for fault in (*_all_faults(table), *_strayed(table, folder)):
+    fault = next(_all_faults(table, folder), None)
+    if fault is not None:
         raise ConfigError(path, line_of(text, (*prefix, *fault.keys)), fault.message)
     return _config(table, path, folder)
 
@@ -51,10 +52,14 @@ def _without_paths(table: dict[str, Toml]) -> dict[str, Toml]:
 
 
 def _table(text: str, path: str, prefix: tuple[str, ...]) -> dict[str, Toml]:
+    from dtlint.languages.toml import deep_key
+
     if sys.version_info >= (3, 11):
         import tomllib
     else:
         import tomli as tomllib
+    if (deep := deep_key(text)) is not None:
+        raise ConfigError(path, text.count("\n", 0, deep) + 1, "not TOML that is read: a key is nested too deeply")
     try:
         table = cast("dict[str, Toml]", tomllib.loads(text))
     except ValueError as error:
@@ -72,13 +77,18 @@ def _line_in(message: str) -> int:
     return next((int(after) for word, after in pairwise(words) if word == "line" and after.isdecimal()), 1)
 
 
-def _all_faults(table: dict[str, Toml]) -> Iterator[Fault]:
+def _all_faults(table: dict[str, Toml], folder: Path) -> Iterator[Fault]:
+    """What is wrong, that of the form first: what comes later takes the form for granted."""
     yield from faults(table)
     yield from _cluster_faults(table)
     yield from _misfits(table)
-    over = table.get("fail-over", 0)
+    yield from _share_faults(table)
+    yield from _strayed(table, folder)
+
+
+def _share_faults(table: dict[str, Toml]) -> Iterator[Fault]:
     try:
-        share(str(over))
+        share(str(table.get("fail-over", 0)))
     except ValueError as error:
         yield Fault(("fail-over",), str(error))
 
@@ -86,8 +96,7 @@ def _all_faults(table: dict[str, Toml]) -> Iterator[Fault]:
 def _strayed(table: dict[str, Toml], folder: Path) -> Iterator[Fault]:
     """Folders of rules that lie outside of the work tree: a change of the file may come from a stranger."""
     top = top_of(folder.resolve())
-    names = _words(table, "rule-folders") if not list(faults(table)) else ()
-    for name in names:
+    for name in _words(table, "rule-folders"):
         if "\0" in name or not (folder / name).resolve().is_relative_to(top):
             yield Fault(("rule-folders",), f"{name} lies outside of the repository; to use it, give it to --rules")
 

@@ -24,6 +24,8 @@ NAMES = (
 FORMATS = ("text", "concise", "json", "sarif", "github", "gitlab", "rdjson", "junit", "markdown")
 COMMANDS = [*(["check", ".", "--format", form, "--show-undecided"] for form in FORMATS), ["check", ".", "--list-files"]]
 COMMANDS += [["plan", "."], ["plan", ".", "--format", "json"], ["explain", "DT401", "."]]
+COMMANDS += [[command, ".", "--format", "html"] for command in ("plan", "tune")]
+COMMANDS += [["tune", "."], ["tune", ".", "--format", "json"]]
 COMMANDS += [
     ["diff", "old", "new"],
     ["diff", "old", "new", "--format", "markdown"],
@@ -67,6 +69,8 @@ def test_no_report_steers(command: list[str], hostile: Path, capfd: pytest.Captu
     for text in (shown.out, shown.err):
         assert STEERING.intersection(text) == set()
         assert not re.search(r"(?m)^\s*::(error|warning)(?! title=dtlint )", text)
+    if "html" in command:
+        assert not re.search(r"<img src=x>|<script>alert|href=\"(?!#)|javascript:b\"", shown.out)
     if "markdown" in command:
         assert not re.search(r"(?<![\\`])<(?:script|img)|(?<!\\)\]\(|@team|https?://", _without_code(shown.out))
 

@@ -30,6 +30,8 @@ LARGEST = 10**40
 _UNKNOWN_AS_VALID = "0"
 """What stands for an unknown character while the text is checked: a number by itself, and part of any word."""
 _TEMPLATE = re.compile(r"\{\{|\{%")
+_DEEP_KEY = rf"""(?<![\w-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){{{MAX_DEPTH}}}"""
+_TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
 _PLACE = re.compile(r"\(at line (\d+), column (\d+)\)$")
 _BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _SPACE = re.compile(r"[ \t]*")
@@ -50,6 +52,8 @@ def read_toml(source: Source) -> Document:
     """
     if len(source.text) > MAX_LENGTH:
         return Document(source, None, (Problem(source.span(0, 1), f"longer than {MAX_LENGTH:,} characters"),))
+    if (deep := deep_key(source.text)) is not None:
+        return Document(source, None, (Problem(source.span(deep, deep + 1), _TOO_DEEP),))
     try:
         tomllib.loads(_checked(source.text))
     except (ValueError, RecursionError) as error:
@@ -57,9 +61,15 @@ def read_toml(source: Source) -> Document:
     scan = _Scan(source)
     scan.tables()
     if scan.too_deep is not None:
-        return Document(source, None, (Problem(scan.too_deep, f"nested deeper than {MAX_DEPTH} levels"),))
+        return Document(source, None, (Problem(scan.too_deep, _TOO_DEEP),))
     whole = source.span(0, len(source.text.rstrip()))
     return Document(source, _object(scan.root, whole))
+
+
+def deep_key(text: str) -> int | None:
+    """Where a dotted key begins that is nested too deep to be read; what looks like one counts, wherever it stands."""
+    found = re.search(_DEEP_KEY, text)
+    return found.start() if found is not None else None
 
 
 def _checked(text: str) -> str:

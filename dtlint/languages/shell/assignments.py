@@ -52,6 +52,7 @@ def _integer(shell: Shell, before: Text, value: Text, assignment: Assignment) ->
 
 def _array(shell: Shell, assignment: Assignment) -> Array:
     before = read_variable(shell, assignment.name)
+    shell.spend(len(before.items) if isinstance(before, Array) else 0)
     associative = isinstance(before, Array) and before.associative
     items = _kept(before) if assignment.append else {}
     rest = before.rest if isinstance(before, Array) and assignment.append else None

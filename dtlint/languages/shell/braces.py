@@ -12,6 +12,9 @@ NAME_CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 MAX_WORDS = 1_000
 """Most words that braces may make; beyond, they are kept as written."""
 
+MAX_PARTS = 1_000
+"""Most parts of a word whose braces are expanded."""
+
 Parts = tuple[Part, ...]
 
 
@@ -19,7 +22,10 @@ def brace_words(parts: Parts) -> list[Parts]:
     """The words that the braces of one word stand for."""
     if not any(isinstance(part, Literal) and not part.quoted and "{" in part.text for part in parts):
         return [parts]
-    words = _expand(_single_characters(parts), 0)
+    single = _single_characters(parts)
+    if len(single) > MAX_PARTS:
+        return [parts]
+    words = _expand(single, 0)
     return [_with_names(_merged(word)) for word in words] if len(words) <= MAX_WORDS else [parts]
 
 

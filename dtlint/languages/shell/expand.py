@@ -9,7 +9,7 @@ from dtlint.languages.placeholders import TO_FILL_IN
 from dtlint.languages.shell.meanings import meaning_of_output
 from dtlint.languages.shell.parameters import Expansion, expand_parameter
 from dtlint.languages.shell.splitting import field_separators, split_fields
-from dtlint.languages.shell.state import MAX_DEPTH, Array, Shell
+from dtlint.languages.shell.state import ELEMENTS_OF_A_STEP, MAX_DEPTH, Array, Shell
 from dtlint.languages.shell.syntax import (
     Arithmetic,
     Literal,
@@ -53,17 +53,19 @@ def expand_words(shell: Shell, words: Iterable[WordSyntax]) -> list[Word]:
         if len(word.parts) == 1 and _is_plain(word.parts[0]):
             result.append(Word(literal_pieces(word.parts[0]), place_of(word.span)))
             continue
-        for parts in _braces_expanded(word):
+        for parts in _braces_expanded(shell, word):
             result.extend(_fields(shell, parts, word.span))
     return result
 
 
-def _braces_expanded(word: WordSyntax) -> list[tuple[Part, ...]]:
+def _braces_expanded(shell: Shell, word: WordSyntax) -> list[tuple[Part, ...]]:
     if "{" not in word.span.text:
         return [word.parts]
     from dtlint.languages.shell.braces import brace_words
 
-    return brace_words(word.parts)
+    words = brace_words(word.parts)
+    shell.spend((len(words) - 1) * ELEMENTS_OF_A_STEP)
+    return words
 
 
 def _is_plain(part: Part) -> TypeGuard[Literal]:

@@ -18,6 +18,9 @@ MAX_STEPS = 20_000
 MAX_LOOP = 64
 """Most rounds of one loop that are followed."""
 
+ELEMENTS_OF_A_STEP = 100
+"""How many elements of a list are copied in about the time of a command."""
+
 MAX_MATCH_STEPS = 60_000_000
 """Most backtracking steps that the patterns of one script may need, in all its worlds."""
 
@@ -220,6 +223,12 @@ class Shell:
     def step(self) -> None:
         """Count one command; Stopped when the world has used up its steps."""
         self.world.steps -= 1
+        if self.world.steps < 0:
+            raise Stopped
+
+    def spend(self, elements: int) -> None:
+        """Count work on many elements as commands; Stopped as for those."""
+        self.world.steps -= elements // ELEMENTS_OF_A_STEP
         if self.world.steps < 0:
             raise Stopped
 

@@ -201,6 +201,7 @@ def assign(shell: Shell, name: str, value: Text, key: str = "") -> None:
     """Set a variable, or with a key one element of an array."""
     before = shell.variables.get(name)
     if isinstance(before, Array):
+        shell.spend(len(before.items))
         shell.variables[name] = Array({**before.items, key or "0": value}, before.associative, before.rest)
     elif key:
         items = {} if before is None else {"0": before}
