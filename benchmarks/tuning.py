@@ -27,6 +27,9 @@ from dtlint.tune import Axis, Candidate, Wishes, axes_of, needs, search
 from dtlint.tune.offers import SPLIT
 from dtlint.value import Plain
 
+ASKED = ("overlap.tensor",)
+"""What is asked for (`--vary`) where the runs differ in it: torchtitan's, whose compiled model no plan tells."""
+
 FIRST = 5
 """Places of the ranking in which the best measured plan counts as found."""
 
@@ -95,7 +98,8 @@ def searched(group: Mapping[Settings, float]) -> Found | None:
     best, slowest = max(group, key=group.__getitem__), min(group, key=group.__getitem__)
     plan = Plan.of(dict(slowest))
     varied = {name for plan in group for name, value in plan if any(dict(other).get(name) != value for other in group)}
-    axes = [axis for axis in axes_of(plan, Wishes()) if axis.setting in varied]
+    asked: dict[str, tuple[Plain, ...]] = {name: (False, True) for name in ASKED if name in varied}
+    axes = [axis for axis in axes_of(plan, Wishes(vary=asked)) if axis.setting in varied]
     if needs(plan) or not axes:
         return None
     ranked = search(plan, axes).ranked

@@ -6,7 +6,6 @@ import pytest
 
 from dtlint.cost import Estimate, constants, estimate
 from dtlint.cost.activations import attention_kept, feed_forward_kept, layer_bytes, routed_kept, score_bytes
-from dtlint.cost.assemble import moment_bytes
 from dtlint.cost.communication import (
     Group,
     all_reduce_seconds,
@@ -20,6 +19,7 @@ from dtlint.cost.compute import attention, product_seconds, rates, streaming
 from dtlint.cost.data_parallel import data_seconds
 from dtlint.cost.estimate import operations_per_token
 from dtlint.cost.figures import Job
+from dtlint.cost.formats import moment_bytes
 from dtlint.cost.job import Completed, complete
 from dtlint.cost.memory import memory
 from dtlint.cost.stages import Held, held, stages

@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 import pytest
+from python_texts import plain, program_of
 
 from dtlint.frameworks import Reading, deepspeed_python
-from dtlint.languages.python import link, read_module
-from dtlint.source import Source
-from dtlint.value import Choice, Setting, Unknown, Value
+from dtlint.value import Choice, Unknown, Value
 
 IMPORTS = "import deepspeed\nfrom transformers import TrainingArguments\nfrom trl import SFTConfig\n"
 
 
 def reading(text: str, **others: str) -> Reading:
-    modules = {"train": read_module(Source("train.py", IMPORTS + text))}
-    modules.update({name: read_module(Source(f"{name}.py", other)) for name, other in others.items()})
-    return deepspeed_python.read(link(modules))
-
-
-def plain(value: Setting) -> object:
-    if isinstance(value, Value):
-        return value.value
-    if isinstance(value, Choice):
-        return {option.guard: plain(option.value) for option in value.options}
-    return f"?{value.reason}"
+    return deepspeed_python.read(program_of(IMPORTS, text, **others))
 
 
 def claims(found: Reading) -> dict[str, object]:
-    return {claim.setting: plain(claim.value) for claim in found.claims}
+    return {claim.setting: plain(claim.value, "reason") for claim in found.claims}
 
 
 def test_dict_that_is_passed_to_initialize() -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
-from readings import claims
+from readings import claims, settings_of_run
 
 from dtlint.api import check
 from dtlint.frameworks import nanotron
@@ -45,14 +44,6 @@ tokens:
 
 def read(text: str) -> dict[str, object]:
     return claims(nanotron.read_config(read_yaml(Source("config.yaml", text))))
-
-
-def run(folder: Path, **files: str) -> dict[str, object]:
-    for name, text in files.items():
-        (folder / name.replace("__", ".")).write_text(text, encoding="utf-8")
-    runs = json.loads(report_json(check([folder])))["runs"]
-    assert len(runs) == 1
-    return {name: each.get("value") for name, each in runs[0]["settings"].items()}
 
 
 def test_a_whole_config():
@@ -122,7 +113,7 @@ def test_layers_of_mamba_are_no_transformers():
 
 
 def test_what_is_not_written_is_nanotrons_own(tmp_path):
-    found = run(tmp_path, config__yaml=CONFIG)
+    found = settings_of_run(tmp_path, config__yaml=CONFIG)
     assert [
         found[name]
         for name in (
@@ -138,7 +129,7 @@ def test_what_is_not_written_is_nanotrons_own(tmp_path):
 
 def test_a_launch_joins_its_config(tmp_path):
     script = "CUDA_DEVICE_MAX_CONNECTIONS=1 torchrun --nproc_per_node=8 run_train.py --config-file config.yaml\n"
-    found = run(tmp_path, config__yaml=CONFIG, run__sh=script)
+    found = settings_of_run(tmp_path, config__yaml=CONFIG, run__sh=script)
     assert (found["framework"], found["launch.processes"], found["parallel.data"]) == ("nanotron", 8, 4)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from python_texts import plain, program_of
 
 from dtlint.frameworks import Reading, fsdp
 from dtlint.languages.python import link, read_module
 from dtlint.source import Source
-from dtlint.value import Choice, Setting, Unknown, Value
+from dtlint.value import Unknown, Value
 
 IMPORTS = """
 import torch
@@ -19,17 +20,7 @@ from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 
 
 def reading(text: str, **others: str) -> Reading:
-    modules = {"train": read_module(Source("train.py", IMPORTS + text))}
-    modules.update({name: read_module(Source(f"{name}.py", other)) for name, other in others.items()})
-    return fsdp.read(link(modules))
-
-
-def plain(value: Setting) -> object:
-    if isinstance(value, Value):
-        return value.value
-    if isinstance(value, Choice):
-        return {option.guard: plain(option.value) for option in value.options}
-    return f"?{value.means}"
+    return fsdp.read(program_of(IMPORTS, text, **others))
 
 
 def claims(text: str, **others: str) -> dict[str, object]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from python_texts import plain, program_of
 
 from dtlint.frameworks import Reading, ddp, fsdp, pytorch
 from dtlint.languages.python import link, read_module
 from dtlint.languages.python.program import Program
 from dtlint.source import Source
-from dtlint.value import Choice, Setting, Value
+from dtlint.value import Value
 
 HEAD = """
 import torch
@@ -21,17 +22,7 @@ from torch.distributed.device_mesh import init_device_mesh
 
 
 def program(text: str, **others: str) -> Program:
-    modules = {"train.py": read_module(Source("train.py", HEAD + text))}
-    modules.update({f"{name}.py": read_module(Source(f"{name}.py", HEAD + other)) for name, other in others.items()})
-    return link(modules)
-
-
-def plain(value: Setting) -> object:
-    if isinstance(value, Value):
-        return value.value
-    if isinstance(value, Choice):
-        return {option.guard: plain(option.value) for option in value.options}
-    return f"?{value.means}"
+    return program_of(HEAD, text, **{name: HEAD + other for name, other in others.items()})
 
 
 def claims(reading: Reading) -> dict[str, object]:

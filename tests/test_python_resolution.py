@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-import ast
-
 import pytest
+from python_texts import plain, program_of, shown
 
 from dtlint.frameworks.mesh_slices import mesh_names
-from dtlint.languages.python import command_line, follow, link, read_module
+from dtlint.languages.python import command_line, follow
 from dtlint.languages.python.constants import evaluate
 from dtlint.languages.python.imported import MAX_MODULES
-from dtlint.languages.python.places import Place, place_of
-from dtlint.languages.python.program import Program, sites, with_given
+from dtlint.languages.python.program import Program, with_given
 from dtlint.languages.traced import literal_word
 from dtlint.languages.yaml import read_yaml
 from dtlint.source import Source
-from dtlint.value import Choice, Setting, Value
-
-
-def shown(program: Program) -> Place:
-    """The first argument of the one call of `show` in a program."""
-    for module in program.modules.values():
-        for site in sites(module):
-            if isinstance(site.node, ast.Call) and isinstance(site.node.func, ast.Name) and site.node.func.id == "show":
-                return place_of(program, module, site).at(site.node.args[0])
-    raise AssertionError("no call of show")
+from dtlint.value import Setting, Value
 
 
 def program(text: str) -> Program:
-    return link({"train.py": read_module(Source("train.py", text))})
+    return program_of("", text)
 
 
 def launched(started: Program, *words: str) -> Program:
@@ -40,14 +29,6 @@ def launched(started: Program, *words: str) -> Program:
 def worth(text: str, *words: str) -> object:
     started = program(text)
     return plain(evaluate(shown(launched(started, *words) if words else started)))
-
-
-def plain(value: Setting) -> object:
-    if isinstance(value, Value):
-        return value.value
-    if isinstance(value, Choice):
-        return {option.guard: plain(option.value) for option in value.options}
-    return "?" + value.means
 
 
 LISTS = {

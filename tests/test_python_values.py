@@ -2,48 +2,30 @@
 
 from __future__ import annotations
 
-import ast
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from python_texts import plain, program_of, shown
 
 from dtlint.frameworks import fsdp
 from dtlint.languages.python import command_line, follow, imported_modules, link, marker, read_module
 from dtlint.languages.python.constants import evaluate
-from dtlint.languages.python.places import place_of
 from dtlint.languages.python.program import Program, sites
 from dtlint.languages.traced import literal_word
 from dtlint.source import Source
-from dtlint.value import Choice, Setting, Value
+from dtlint.value import Setting, Value
 
 
 def worth_in(program: Program) -> Setting:
-    """The first argument of the one call of `show` in a program."""
-    for module in program.modules.values():
-        for site in sites(module):
-            if isinstance(site.node, ast.Call) and isinstance(site.node.func, ast.Name) and site.node.func.id == "show":
-                place = place_of(program, module, site)
-                return evaluate(place.at(site.node.args[0]))
-    raise AssertionError("no call of show")
+    return evaluate(shown(program))
 
 
 def program(text: str, **others: str) -> Program:
-    modules = {"train.py": read_module(Source("train.py", text))}
-    modules.update({f"{name}.py": read_module(Source(f"{name}.py", other)) for name, other in others.items()})
-    return link(modules)
+    return program_of("", text, **others)
 
 
 def worth(text: str, **others: str) -> Setting:
     return worth_in(program(text, **others))
-
-
-def plain(value: Setting) -> object:
-    if isinstance(value, Value):
-        return value.value
-    if isinstance(value, Choice):
-        return {option.guard: plain(option.value) for option in value.options}
-    return "?" + value.means
 
 
 KNOWN = {

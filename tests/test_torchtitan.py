@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
-from readings import claims, members
+from readings import claims, members, settings_of_run
 
 from dtlint.api import check
 from dtlint.frameworks import torchtitan
@@ -19,15 +18,6 @@ from dtlint.source import Source
 def read(text: str, *options: str) -> dict[str, object]:
     program = command_of(["train.py", *options]).worlds[0].commands[0].argv if options else ()
     return claims(torchtitan.read_config(read_toml(Source("conf.toml", text)), program))
-
-
-def run(folder: Path, **files: str) -> dict[str, object]:
-    """The one run of some files: its settings by name, an unknown one as None."""
-    for name, text in files.items():
-        (folder / name.replace("__", ".")).write_text(text, encoding="utf-8")
-    runs = json.loads(report_json(check([folder])))["runs"]
-    assert len(runs) == 1
-    return {name: each.get("value") for name, each in runs[0]["settings"].items()}
 
 
 def test_degrees_and_batch():
@@ -218,7 +208,7 @@ def test_switches_of_the_command_line():
 
 
 def test_a_launch_joins_its_config(tmp_path):
-    found = run(
+    found = settings_of_run(
         tmp_path,
         conf__toml="[training]\nlocal_batch_size = 2\n[parallelism]\ntensor_parallel_degree = 2\n",
         run__sh="torchrun --nproc_per_node=8 -m torchtitan.train --job.config_file ./conf.toml --training.seq_len=4096\n",
@@ -232,7 +222,7 @@ def test_a_launch_joins_its_config(tmp_path):
 
 
 def test_the_script_of_the_repository_takes_its_config_from_a_variable(tmp_path):
-    found = run(
+    found = settings_of_run(
         tmp_path,
         conf__toml="[parallelism]\ntensor_parallel_degree = 4\n",
         run_train__sh=(
@@ -244,7 +234,7 @@ def test_the_script_of_the_repository_takes_its_config_from_a_variable(tmp_path)
 
 
 def test_a_config_that_is_not_there_hides_settings(tmp_path):
-    found = run(
+    found = settings_of_run(
         tmp_path,
         run__sh="torchrun --nproc_per_node=8 -m torchtitan.train --job.config_file gone.toml --parallelism.tensor_parallel_degree=4\n",
     )
@@ -252,12 +242,14 @@ def test_a_config_that_is_not_there_hides_settings(tmp_path):
 
 
 def test_nothing_is_taken_for_granted_of_a_config_that_is_not_there(tmp_path):
-    found = run(tmp_path, run__sh="torchrun --nproc_per_node=8 -m torchtitan.train --job.config_file $CONFIG\n")
+    found = settings_of_run(
+        tmp_path, run__sh="torchrun --nproc_per_node=8 -m torchtitan.train --job.config_file $CONFIG\n"
+    )
     assert (found["parallel.tensor"], found["parallel.data"], found["sharding.stage"]) == (None, None, None)
 
 
 def test_a_config_beside_the_only_launch_is_its_config(tmp_path):
-    found = run(
+    found = settings_of_run(
         tmp_path,
         conf__toml="[training]\nlocal_batch_size = 2\n[parallelism]\ntensor_parallel_degree = 2\n",
         run__sh="torchrun --nproc_per_node=8 -m torchtitan.train --job.config_file $CONFIG --training.local_batch_size=4\n",
@@ -267,7 +259,7 @@ def test_a_config_beside_the_only_launch_is_its_config(tmp_path):
 
 @pytest.mark.parametrize("start", ["./run_train.sh", "bash run_train.sh"])
 def test_the_script_of_the_repository_starts_eight_processes(tmp_path, start):
-    found = run(
+    found = settings_of_run(
         tmp_path,
         conf__toml="[parallelism]\ntensor_parallel_degree = 2\n",
         go__sh=f"CONFIG_FILE=./conf.toml {start} --parallelism.tensor_parallel_degree=4\n",
@@ -276,7 +268,7 @@ def test_the_script_of_the_repository_starts_eight_processes(tmp_path, start):
 
 
 def test_the_script_of_the_repository_starts_as_many_as_it_is_told(tmp_path):
-    found = run(
+    found = settings_of_run(
         tmp_path,
         conf__toml="[parallelism]\ntensor_parallel_degree = 2\n",
         go__sh="export NGPU=4\nCONFIG_FILE=./conf.toml ./run_train.sh\n",
@@ -285,7 +277,7 @@ def test_the_script_of_the_repository_starts_as_many_as_it_is_told(tmp_path):
 
 
 def test_a_config_in_code_is_not_read(tmp_path):
-    found = run(
+    found = settings_of_run(
         tmp_path,
         run__sh="torchrun --nproc_per_node=8 -m torchtitan.train --module llama3 --config llama3_8b --parallelism.tensor_parallel_degree 4\n",
     )
@@ -293,7 +285,7 @@ def test_a_config_in_code_is_not_read(tmp_path):
 
 
 def test_a_config_that_a_script_writes(tmp_path):
-    found = run(
+    found = settings_of_run(
         tmp_path,
         run__sh=(
             "TP=4\ncat > conf.toml <<EOF\n[parallelism]\ntensor_parallel_degree = $TP\nEOF\n"
@@ -304,7 +296,9 @@ def test_a_config_that_a_script_writes(tmp_path):
 
 
 def test_a_config_by_itself_is_a_run(tmp_path):
-    found = run(tmp_path, conf__toml="[parallelism]\ndata_parallel_shard_degree = 4\ntensor_parallel_degree = 2\n")
+    found = settings_of_run(
+        tmp_path, conf__toml="[parallelism]\ndata_parallel_shard_degree = 4\ntensor_parallel_degree = 2\n"
+    )
     assert (found["framework"], found["parallel.world_size"]) == ("torchtitan", 8)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 
-from dtlint.cost.assemble import Values, model_ways
+from dtlint.cost.assemble import model_ways
+from dtlint.cost.told import Values
 from dtlint.plan.vocabulary import beyond, limits, term
 from dtlint.value import Unknown
 

@@ -7,9 +7,11 @@ from functools import cache
 from math import sqrt
 from typing import TYPE_CHECKING, Literal
 
-from dtlint.cost.assemble import Values, assemble, family_of, precision_of, style_of, varied
+from dtlint.cost.assemble import assemble, family_of, style_of, varied
 from dtlint.cost.contradiction import first_contradiction, outside_domain
 from dtlint.cost.figures import Job
+from dtlint.cost.formats import precision_of
+from dtlint.cost.told import Values
 from dtlint.plan.vocabulary import Term, term
 from dtlint.record import NamedTuple
 from dtlint.value import Plain, Unknown, Value

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dtlint.cost.assemble import frozen_bytes
-from dtlint.cost.job import precision_of, style_of
+from dtlint.cost.formats import frozen_bytes, precision_of
+from dtlint.cost.job import style_of
 from dtlint.cost.memory import HALF_PRECISION
 from dtlint.cost.states import StateBytes, offloads_gradients, state_bytes
 from dtlint.value import Plain, Unknown, Value

@@ -11,6 +11,7 @@ from itertools import pairwise
 from dtlint.frameworks import Claim, NamedFile, Reading, accelerate_fsdp, accelerate_launcher, deepspeed, torchrun
 from dtlint.frameworks.accelerate_given import Given
 from dtlint.frameworks.axolotl_faults import refused
+from dtlint.frameworks.axolotl_precision import precision
 from dtlint.frameworks.deepspeed_values import flag, known, number, whole_number, word
 from dtlint.frameworks.dotted_keys import Keys
 from dtlint.frameworks.interpreter import program_name
@@ -18,7 +19,7 @@ from dtlint.frameworks.keys import ON, Meaning, claims_of, flag_words, hidden, k
 from dtlint.frameworks.lengths import at_most
 from dtlint.languages.json_tree import Document, Node, setting
 from dtlint.languages.traced import Word, literal_word, setting_of
-from dtlint.value import Origin, Plain, Setting, Unknown, Value, assumed, written
+from dtlint.value import Origin, Plain, Unknown, Value, assumed
 
 LAYER = "axolotl"
 ROLE = "axolotl"
@@ -109,7 +110,7 @@ def read_config(documents: Sequence[Document], words: Sequence[Word] = ()) -> Re
     claims = (
         *claims_of(keys, _TABLE),
         *_length(keys),
-        *_precision(keys),
+        *precision(keys),
         *_adapter(keys),
         *_attention(keys),
         *_loss(keys),
@@ -192,55 +193,6 @@ def _length(keys: Keys) -> Iterator[Claim]:
     value = whole_number(node)
     packed = keys.known("sample_packing") is True
     yield Claim("data.sequence_length", value if packed else at_most(value, "sample_packing: true"), "sequence_len")
-
-
-def _precision(keys: Keys) -> Iterator[Claim]:
-    """fp8 stands over bf16, bf16 over fp16; `auto`, which holds where nothing is written, is bf16 on GPUs that have it
-    unless fp16 is on. Without any of them a model in 8 bits is loaded, and computes, in fp16 (axolotl 0.19.0
-    utils/config, resolve_dtype).
-    """
-    name = next((each for each in ("fp8", "bf16", "bfloat16") if _is_on(keys, each)), None)
-    if name is None and "bf16" not in keys.nodes and keys.known("fp16") is not True:
-        return
-    name = name or next((each for each in ("fp16", "float16") if _is_on(keys, each)), None)
-    yield from _without_format(keys) if name is None else _in_format(keys, name)
-
-
-def _is_on(keys: Keys, name: str) -> bool:
-    """Whether a key asks for its format, or may: its value is not known."""
-    node = keys.node(name)
-    if node is None or str(node.value).lower() == "false":
-        return False
-    return node.value != "auto" or keys.known("fp16") is not True
-
-
-def _in_format(keys: Keys, name: str) -> Iterator[Claim]:
-    """`full` and `float16` ask the Trainer for no mixed precision, so that FSDP leaves the weights in the format in
-    which they are loaded (core/builders/base.py, _configure_precision_settings).
-    """
-    node = keys.node(name)
-    if node is None:
-        return
-    yield Claim("precision.compute", _format(node, name), name)
-    if name == "float16" or node.value == "full":
-        yield Claim("precision.master", setting(node, "none"), name)
-
-
-def _without_format(keys: Keys) -> Iterator[Claim]:
-    off = keys.nodes.get("bf16", keys.nodes.get("fp16"))
-    eight = keys.node("load_in_8bit")
-    if off is not None and eight is not None and known(flag(eight)) is True:
-        yield Claim("precision.compute", setting(eight, "fp16"), "load_in_8bit")
-    elif off is not None:
-        asked = written("fp32", off.span) if off.kind == "null" else setting(off, "fp32")
-        yield Claim("precision.compute", asked, "bf16")
-
-
-def _format(node: Node, name: str) -> Setting:
-    compute = {"bfloat16": "bf16", "float16": "fp16"}.get(name, name)
-    if node.value == "auto":
-        return assumed("bf16", "auto is bf16 on GPUs that have it", f"{name}: true", node.span)
-    return setting(node, compute)
 
 
 def _adapter(keys: Keys) -> Iterator[Claim]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from dtlint.frameworks import Claim, Member, NamedFile, Reading
-from dtlint.frameworks.arguments import behind_program, stretch, texts, unknown_flag
+from dtlint.frameworks.arguments import behind_program, stretch, texts
+from dtlint.frameworks.deepspeed_launcher_faults import bad_lines, ignored_devices, refused, unknown_options
+from dtlint.frameworks.deepspeed_options import GRAMMAR, VISIBLE, defect, gpus_option, whole_option
 from dtlint.frameworks.hostfile import Hostfile, all_slots, filtered, read_hostfile
 from dtlint.frameworks.interpreter import program_name, python_program
-from dtlint.frameworks.options import Grammar, Option, Split, integer, literal_place, split_options, text_of
+from dtlint.frameworks.options import Option, Split, integer, literal_place, split_options, text_of
 from dtlint.languages.traced import Word, setting_of
 from dtlint.record import NamedTuple
 from dtlint.source import Source, Span
@@ -18,29 +20,9 @@ LAYER = "deepspeed-launcher"
 MODULE = "deepspeed.launcher.runner"
 ReadFile = Callable[[str], Source | None]
 
-# Options of deepspeed/launcher/runner.py in DeepSpeed 0.19.6, with `-` for `_`, and the number of values of each.
-_WITH_VALUE = (
-    "hostfile include exclude num-nodes min-elastic-nodes max-elastic-nodes num-gpus num-accelerators master-port "
-    "master-addr node-rank launcher launcher-args enable-each-rank-log autotuning bind-core-list ssh-port "
-    "venv-script log-level"
-)
-_FLAGS = (
-    "module no-python no-local-rank no-ssh no-ssh-check force-multi save-pid elastic-training bind-cores-to-rank quiet "
-    "help"
-)
-GRAMMAR = Grammar(
-    long={**dict.fromkeys(_WITH_VALUE.split(), 1), **dict.fromkeys(_FLAGS.split(), 0)},
-    short={"H": "hostfile", "i": "include", "e": "exclude", "q": "quiet", "h": "help"},
-)
-_FLAG_NAMES = tuple("--" + name.replace("-", "_") for name in GRAMMAR.long)
-_LAUNCHERS = ("pdsh", "slurm")
-_MPI = ("openmpi", "mpich", "impi", "mvapich")
-_LIMITS = ("include", "exclude", "num-nodes", "num-gpus", "num-accelerators")
-"""Options that multinode_runner.py refuses under MPI."""
 _DIFFER = "machines have"
 SHELLS = ("bash", "sh", "zsh", "dash")
 """Programs that --no_python may start, and that start others."""
-_VISIBLE = "CUDA_VISIBLE_DEVICES"
 _ALL_DEVICES = "--set cluster.gpus_per_node=N"
 
 
@@ -66,10 +48,10 @@ def read_launch(words: Sequence[Word], read_file: ReadFile, env: Mapping[str, Wo
     )
     arguments = words[1 : len(words) - len(split.rest)]
     collections = {
-        "config.unknown": tuple(_unknown(split)),
+        "config.unknown": tuple(unknown_options(split)),
         "launch.lost": tuple(behind_program(split, ("num-gpus", "num-nodes", "hostfile"))),
-        "config.invalid": (*_bad_lines(hosts, split), *used.defects, *_contradictions(split), *_refused(split)),
-        "config.inert": tuple(_ignored_devices(split, hosts, env or {})),
+        "config.invalid": (*bad_lines(hosts, split), *used.defects, *refused(split)),
+        "config.inert": tuple(ignored_devices(split, hosts, env or {})),
         "launch.uneven": tuple(_uneven_claims(used.claims)),
     }
     return Reading(
@@ -164,7 +146,7 @@ def _uneven(counts: Sequence[int], things: str, place: Span) -> Unknown:
 
 
 def _used(split: Split, hosts: Hostfile | None, env: Mapping[str, Word]) -> _Used:
-    nodes, gpus = split.last("num-nodes"), _gpus_option(split)
+    nodes, gpus = split.last("num-nodes"), gpus_option(split)
     if hosts is not None and hosts.open:
         return _of_the_job(hosts, nodes, gpus)
     if hosts is not None and hosts.hosts:
@@ -203,9 +185,9 @@ def _from_hostfile(split: Split, hosts: Hostfile, nodes: Option | None, gpus: Op
     slots = filtered(all_slots(hosts.hosts), texts_of[0] or "", texts_of[1] or "")
     if isinstance(slots, str):
         option = next(option for option in filters if option is not None)
-        return _Used(_unknown_hosts(slots), (_defect(option.place, option.spelled, slots),))
+        return _Used(_unknown_hosts(slots), (defect(option.place, option.spelled, slots),))
     kept = [len(numbers) for numbers in slots.values()]
-    node_count, gpu_count = _setting(nodes), _setting(gpus)
+    node_count, gpu_count = whole_option(nodes), whole_option(gpus)
     if isinstance(node_count, Unknown) or isinstance(gpu_count, Unknown):
         return _Used(_hidden_counts(node_count, gpu_count, kept))
     kept = kept[: int(node_count)] if node_count and node_count > 0 else kept
@@ -229,16 +211,6 @@ def _place(option: Option | None, hosts: Hostfile) -> Span:
     if option is not None and option.value is not None:
         return literal_place(option.value)
     return Span(hosts.source, hosts.hosts[0].place.start, hosts.hosts[-1].place.end)
-
-
-def _setting(option: Option | None) -> int | Unknown | None:
-    """An option's whole number, None if it is not given."""
-    if option is None:
-        return None
-    value = integer(option.value)
-    if isinstance(value, Value) and isinstance(value.value, int):
-        return value.value
-    return value if isinstance(value, Unknown) else Unknown("not a whole number")
 
 
 def _hidden_counts(nodes: int | Unknown | None, gpus: int | Unknown | None, kept: Sequence[int]) -> tuple[Claim, ...]:
@@ -271,12 +243,6 @@ def _nodes(split: Split, nodes: Option | None) -> Setting:
     return assumed(1, "no host file is named; /job/hostfile counts where it exists", "--set launch.nodes=N")
 
 
-def _gpus_option(split: Split) -> Option | None:
-    """The later of the two names of one option."""
-    named = [option for option in split.options if option.name in ("num-gpus", "num-accelerators")]
-    return named[-1] if named else None
-
-
 def _processes(split: Split, gpus: Option | None, env: Mapping[str, Word]) -> Setting:
     """Processes on each machine, where no host file can be read."""
     if gpus is not None:
@@ -286,7 +252,7 @@ def _processes(split: Split, gpus: Option | None, env: Mapping[str, Word]) -> Se
     include = split.last("include")
     if include is not None and include.value is not None:
         return _listed(include.value, (include.value.text or "").partition(":")[2])
-    visible = env.get(_VISIBLE)
+    visible = env.get(VISIBLE)
     filters = any(split.last(name) is not None for name in ("hostfile", "exclude", "num-nodes"))
     if visible is not None and not filters:
         return _listed(visible, visible.text or "")
@@ -321,71 +287,3 @@ def _files(split: Split) -> Iterator[NamedFile]:
     option = split.last("hostfile")
     if option is not None and option.value is not None:
         yield NamedFile("hostfile", option.value)
-
-
-def _unknown(split: Split) -> Iterator[Member]:
-    """Options that the launcher does not have; it wants `_` where others take `-`."""
-    for option in split.unknown:
-        yield unknown_flag(option, _FLAG_NAMES, "deepspeed")
-    for option in split.options:
-        if "-" in option.spelled.lstrip("-"):
-            yield unknown_flag(option, _FLAG_NAMES, "deepspeed")
-
-
-def _bad_lines(hosts: Hostfile | None, split: Split) -> tuple[Member, ...]:
-    defects, option = hosts.defects if hosts is not None else (), split.last("hostfile")
-    related = ((option.place, "the launch reads it"),) if option is not None else ()
-    return tuple(_defect(each.place, each.place.text, each.expected, "hostfile", related) for each in defects)
-
-
-def _refused(split: Split) -> Iterator[Member]:
-    """What the launcher stops at: a launcher that it does not have, MPI with filters or counts, --no_ssh without a
-    rank.
-    """
-    launcher, own = split.last("launcher"), split.last("no-ssh")
-    name = (launcher.value.text or "").lower() if launcher is not None and launcher.value is not None else ""
-    if launcher is not None and name and name not in (*_LAUNCHERS, *_MPI):
-        yield _defect(launcher.place, f"--launcher {name}", ", ".join((*_LAUNCHERS, *_MPI)))
-    limits = (option for option in split.options if option.name in _LIMITS)
-    limit = next(limits, None) if name in _MPI else None
-    if launcher is not None and limit is not None:
-        related = ((launcher.place, f"{name} takes the whole host file"),)
-        yield _defect(limit.place, limit.spelled, f"--launcher pdsh, or no {limit.spelled}", related=related)
-    if own is not None and split.last("node-rank") is None and not split.open:
-        yield _defect(own.place, "--no_ssh", "--node_rank beside it, another on every node,")
-
-
-def _ignored_devices(split: Split, hosts: Hostfile | None, env: Mapping[str, Word]) -> Iterator[Member]:
-    """CUDA_VISIBLE_DEVICES beside --num_gpus, which makes the launcher drop it and take the first GPUs."""
-    visible, gpus = env.get(_VISIBLE), _gpus_option(split)
-    count = _setting(gpus)
-    if hosts is not None or visible is None or gpus is None or not isinstance(count, int) or count < 1:
-        return
-    listed = [part.strip() for part in (visible.text or "").split(",")]
-    if visible.text and all(part.isdecimal() for part in listed) and listed[:count] != [str(n) for n in range(count)]:
-        taken = "GPU 0" if count == 1 else f"GPUs 0 to {count - 1}"
-        reason = f"{gpus.spelled} makes deepspeed drop {_VISIBLE}={visible.text} and take {taken}"
-        place = literal_place(visible)
-        fields = texts(place, key=_VISIBLE, section="deepspeed", reason=reason, matters="yes")
-        yield Member(place, fields, ((gpus.place, "counts from GPU 0 on"),))
-
-
-def _contradictions(split: Split) -> Iterator[Member]:
-    """Counts and filters exclude each other; several machines need a host file."""
-    counts = [option for option in split.options if option.name in ("num-nodes", "num-gpus", "num-accelerators")]
-    filters = [option for option in split.options if option.name in ("include", "exclude")]
-    for option in counts[:1]:
-        if filters and _is_count(option):
-            expected = f"either {option.spelled} or {filters[0].spelled}"
-            yield _defect(option.place, option.spelled, expected, related=((filters[0].place, "the other one"),))
-
-
-def _is_count(option: Option) -> bool:
-    count = _setting(option)
-    return isinstance(count, int) and count >= 0
-
-
-def _defect(
-    place: Span, key: str, expected: str, section: str = "deepspeed", related: tuple[tuple[Span, str], ...] = ()
-) -> Member:
-    return Member(place, texts(place, key=key, section=section, expected=expected, effect="refused"), related)

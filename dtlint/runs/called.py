@@ -9,17 +9,19 @@ from pathlib import Path
 
 from dtlint.frameworks import Reading
 from dtlint.frameworks.scripts import Start, started_script
-from dtlint.languages.shell.state import Caller, Positional
-from dtlint.languages.shell.text import soften
-from dtlint.languages.shell.variables import positional_of
-from dtlint.languages.traced import Command, Piece, Script, Word, World, literal_word, path_from_folder
+from dtlint.languages.shell.state import Caller
+from dtlint.languages.traced import Command, Script, World, path_from_folder
 from dtlint.record import NamedTuple
+from dtlint.runs.candidates import Candidate
+from dtlint.runs.candidates import chain_of as chain_of
+from dtlint.runs.candidates import known_starts as known_starts
 from dtlint.runs.chosen import around_in_world, in_world
-from dtlint.runs.follow import Candidate, Follower
+from dtlint.runs.follow import Follower
 from dtlint.runs.kinds import kind_of
 from dtlint.runs.launches import Found, find_launch, rendezvous_key
 from dtlint.runs.model import Options, file_problem, script_problems
 from dtlint.runs.paths import locate
+from dtlint.runs.starts import caller_of, signature, told
 from dtlint.source import Problem, Source, Span, Unreadable
 
 MOST_CALLERS = 6
@@ -33,9 +35,6 @@ MOST_STEPS = 40_000
 
 MOST_QUIET = 3
 """After how many starts that lead to no launch a script is not followed again: those that install or prepare."""
-
-LONGEST_SHOWN = 60
-"""Longest list of arguments that tells starts of one script apart, in code points."""
 
 
 class Reached(NamedTuple):
@@ -125,7 +124,7 @@ class Calls:
             None if submitted else reached.hosts,
             source.file.parent if source.file is not None else reached.own,
             callers,
-            (*reached.told, _told(reached.script.source, start)),
+            (*reached.told, told(reached.script.source, start)),
             command if submitted else reached.job,
             (*reached.supposed, *([supposed] if supposed else [])),
         )
@@ -160,8 +159,8 @@ class Calls:
             place = reached.script.source.span(0, 0)
             self.follower.problems.append(file_problem(Problem(place, sentence, fatal=False)))
             return None
-        caller = _caller(start, command, reached, source)
-        key = source.path, command.background, _signature(caller)
+        caller = caller_of(start, command, reached.script, reached.folder, source)
+        key = source.path, command.background, signature(caller)
         if key in self.scripts:
             return self.scripts[key]
         script = read_as(source, caller, self.options, self._reader(reached, before.files))
@@ -178,32 +177,6 @@ def read_as(source: Source, caller: Caller, options: Options, read: Callable[[st
     options = options.at(source.file)
     cluster = {name: str(value.value) for name, value in {**options.cluster, **options.settings}.items()}
     return read_script(source, options.environment, {}, read, cluster, caller)
-
-
-def known_starts(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The launches without those that a script would make if nobody were known to start it: each launch line as it is
-    reached from the outermost scripts that lead to it.
-    """
-    of_a_line: dict[tuple[str, int], list[Candidate]] = {}
-    for candidate in candidates:
-        place = candidate.found.launch.place
-        of_a_line.setdefault((place.path, place.start), []).append(candidate)
-    started = {
-        line: {path for candidate in found for path in chain_of(candidate)[1:]} for line, found in of_a_line.items()
-    }
-    kept = []
-    for candidate in candidates:
-        place = candidate.found.launch.place
-        line = place.path, place.start
-        outermost = {chain_of(each)[0] for each in of_a_line[line]} - started[line]
-        if not outermost or chain_of(candidate)[0] in outermost:
-            kept.append(candidate)
-    return kept
-
-
-def chain_of(candidate: Candidate) -> tuple[str, ...]:
-    """The paths of the scripts that lead to a launch, outermost first."""
-    return tuple(source.path for source in candidate.chain) or (candidate.script.path,)
 
 
 def run_key(launched: Launched) -> tuple[object, ...]:
@@ -245,62 +218,6 @@ def directives_of(script: Script) -> Reading | None:
     from dtlint.frameworks.slurm import read_directives
 
     return read_directives(script.directives, script.late)
-
-
-def _caller(start: Start, command: Command, reached: Reached, source: Source) -> Caller:
-    submitted = start.job is not None
-    return Caller(
-        {name: word.pieces for name, word in start.variables.items()},
-        _arguments(start.arguments),
-        _name(start.path, reached.folder, source),
-        command.folder,
-        (command,) if submitted else (*command.wrapper, command),
-        None if submitted else reached.script.directives,
-        start.job or (),
-    )
-
-
-def _arguments(words: Sequence[Word]) -> Positional:
-    """The arguments; what may follow them is counted as the caller counts its own."""
-    found = positional_of(list(words))
-    return found._replace(first=1 - len(found.words)) if found.rest is not None else found
-
-
-def _name(path: Word, folder: Path, source: Source) -> tuple[Piece, ...]:
-    """`$0`: the path as it is written; of a path that is not wholly known, the way to the file that was found."""
-    if source.file is None or path_from_folder(path.pieces).find("?") < 0:
-        return path.pieces
-    import os
-
-    way = Path(os.path.relpath(source.file, folder)).as_posix()
-    return soften(literal_word(way, path.place).pieces, "the folder of the script is not known", path.place)
-
-
-def _signature(caller: Caller) -> tuple[object, ...]:
-    """What is equal for starts that read alike."""
-    positional = caller.positional or Positional(())
-    return (
-        tuple((name, _plain(text)) for name, text in sorted(caller.variables.items())),
-        tuple(map(_plain, positional.words)),
-        positional.rest is None,
-        _plain(caller.name or ()),
-        caller.folder,
-        tuple(tuple(word.shown for word in each.argv) for each in caller.wrapper),
-        None if caller.directives is None else tuple((word.shown, word.place.path) for word in caller.directives),
-    )
-
-
-def _plain(text: Sequence[Piece]) -> tuple[str | None, ...]:
-    return tuple(piece.text if piece.text is not None else f"\0{piece.unknown}" for piece in text)
-
-
-def _told(caller: Source, start: Start) -> str:
-    """How a script is started, in words that hold when the caller's lines move."""
-    arguments = " ".join(word.shown for word in start.arguments)
-    if not arguments:
-        return f"{caller.path} starts it"
-    shown = arguments if len(arguments) <= LONGEST_SHOWN else f"{arguments[:LONGEST_SHOWN]}..."
-    return f"{caller.path} starts it with {shown}"
 
 
 def _within(before: World, inner: World) -> World:

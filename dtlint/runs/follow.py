@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from dtlint.frameworks import NamedFile, Reading
 from dtlint.frameworks.dotted_keys import without_part
 from dtlint.frameworks.torchtitan_spelling import REGISTRY_ROLE
-from dtlint.languages.traced import Word, World, literal_word, path_from_folder
-from dtlint.record import NamedTuple
+from dtlint.languages.traced import Word, literal_word, path_from_folder
 from dtlint.runs.beside import accelerate_launch
+from dtlint.runs.candidates import Candidate as Candidate
 from dtlint.runs.configs import (
     Config,
     document_of,
@@ -19,56 +19,20 @@ from dtlint.runs.configs import (
     read_model_config,
     without_config,
 )
-from dtlint.runs.front_ends import HYDRA, MARKS, bases_of, reader, reader_of
+from dtlint.runs.front_ends import HYDRA, MARKS, bases_of, reader
 from dtlint.runs.inline import inline_config
-from dtlint.runs.launches import Found
 from dtlint.runs.model import FileProblem, file_problem
-from dtlint.runs.paths import Located, locate
+from dtlint.runs.paths import Located, as_path, locate, model_path
+from dtlint.runs.single_files import fsdp_config, hidden, overridden, unread, without_file
+from dtlint.runs.single_files import hosts_of as hosts_of
 from dtlint.runs.tree import Tree
 from dtlint.runs.versions import image_reading
 from dtlint.source import Source, Unreadable
 
 NOTHING: Mapping[str, Source] = {}
-WEIGHTS = frozenset((".bin", ".safetensors", ".pt", ".pth", ".gguf"))
-"""What the files end with that hold a model's weights."""
-
 
 MOST_BASES = 10
 """Most files of which each builds on the next."""
-
-
-class Candidate(NamedTuple):
-    """A launch in one world of its script, with the files that it names.
-
-    `around` is what says on which machines the script runs: its directives, or the manifest that holds it; `hosts` is
-    the host file that goes with it. `folder` is where paths begin, `own` that of the script where another one starts
-    it: `chain` are the scripts that lead to the launch, outermost first, `told` is how the one in which it stands is
-    started, in words, and `supposed` are sentences on what was only likely on the way.
-    """
-
-    found: Found
-    script: Source
-    folder: Path
-    world: World
-    around: Reading | None
-    companion: bool
-    moved: str
-    hosts: Source | None = None
-    own: Path | None = None
-    chain: tuple[Source, ...] = ()
-    told: str = ""
-    supposed: tuple[str, ...] = ()
-
-    @property
-    def callers(self) -> tuple[Source, ...]:
-        """The other scripts that lead to the launch, the nearest first."""
-        return tuple(source for source in reversed(self.chain) if source is not self.script)
-
-    @property
-    def branch(self) -> str | None:
-        """The conditions under which the launch is made."""
-        conditions = [condition for condition in (self.told, self.world.branch) if condition]
-        return " and ".join(conditions) or None
 
 
 class Follower:
@@ -108,13 +72,13 @@ class Follower:
         if named.role == "deepspeed":
             source = self._resolve(named, candidate)
             if source is None:
-                return [_unread(named, candidate)]
+                return [unread(named, candidate)]
             return [(source, self._config(source, "deepspeed").reading)]
         if named.role == "accelerate":
             return self._accelerate_file(named, candidate)
         if named.role == "fsdp":
             source = self._resolve(named, candidate)
-            return [_hidden(named, candidate)] if source is None else [(source, _fsdp_config(source))]
+            return [hidden(named, candidate)] if source is None else [(source, fsdp_config(source))]
         if named.role in ("arguments", "config", "torchtitan", "nemo", REGISTRY_ROLE, *MARKS):
             return self._program_config(named, candidate)
         if named.role == "model":
@@ -167,8 +131,8 @@ class Follower:
         """The file of a program's arguments, and the config that it names."""
         source = self._resolve(named, candidate)
         if source is None:
-            return [_hidden(named, candidate)]
-        reading = _overridden(self._config(source, "arguments").reading, source, candidate)
+            return [hidden(named, candidate)]
+        reading = overridden(self._config(source, "arguments").reading, source, candidate)
         if not reading.claims:
             return [(source, Reading("program", open=f"the arguments stand in {named.path.shown}"))]
         nested = [found for file in reading.files for found in self.named_file(file, candidate)]
@@ -248,7 +212,7 @@ class Follower:
 
     def model_file(self, named: NamedFile, folder: Path) -> list[tuple[Source, Reading]]:
         """The config.json of the model that a run names, where it lies in the tree."""
-        source = self.reader(folder)(_model_path(named.path.text or ""))
+        source = self.reader(folder)(model_path(named.path.text or ""))
         if source is None:
             return []
         config = read_model_config(source)
@@ -272,10 +236,10 @@ class Follower:
             return None
 
     def _located(self, named: NamedFile, candidate: Candidate) -> Located | None:
-        found = locate(self.tree, _as_path(named), candidate.folder, candidate.moved)
+        found = locate(self.tree, as_path(named), candidate.folder, candidate.moved)
         if candidate.own is None or (found is not None and not found.supposed):
             return found
-        return locate(self.tree, _as_path(named), candidate.own) or found
+        return locate(self.tree, as_path(named), candidate.own) or found
 
     def _supposition(self, named: NamedFile, candidate: Candidate, source: Source) -> str:
         """The sentence on a file that is only likely to be the one that is named, "" for one that surely is."""
@@ -317,7 +281,7 @@ class Follower:
                 found.extend(self.model_file(named, folder))
             if named.role == "deepspeed":
                 source = self.reader(folder)(named.path.text or "")
-                reading = _without_file(named.path) if source is None else self._config(source, "deepspeed").reading
+                reading = without_file(named.path) if source is None else self._config(source, "deepspeed").reading
                 found.append((source or config.source, reading))
         return found
 
@@ -327,71 +291,3 @@ class Follower:
         folder = source.file.parent if source.file is not None else self.tree.current
         named = dict.fromkeys(file for _, reading in found for file in reading.files if file.role == "model")
         return [*found, *(part for file in named for part in self.model_file(file, folder))]
-
-
-def _overridden(reading: Reading, source: Source, candidate: Candidate) -> Reading:
-    """A file of arguments with what the command puts over it, as far as the front end takes it from there."""
-    own = reader_of(document_of(source))
-    if own is not None:
-        return own.read_config((document_of(source),), candidate.found.program[1:])
-    from dtlint.frameworks.transformers_files import overrides_of, read_file
-
-    words = overrides_of(candidate.found.program) if reading.frontend == "llama-factory" else ()
-    return read_file(document_of(source), words) if words else reading
-
-
-def _unread(named: NamedFile, candidate: Candidate) -> tuple[Source, Reading]:
-    """What a DeepSpeed config leaves that cannot be read."""
-    why = candidate.world.unread.get(path_from_folder(named.path.pieces, candidate.moved), "")
-    return candidate.script, _without_file(named.path, why)
-
-
-def _without_file(path: Word, why: str = "") -> Reading:
-    """What the tool ships that a DeepSpeed config without a file belongs to, else a run whose settings are hidden."""
-    from dtlint.frameworks.deepspeed_shipped import read_shipped
-
-    reason = f"{path.shown}: {why}" if why else f"the DeepSpeed config {path.shown} was not found"
-    hidden = Reading("deepspeed-json", framework="deepspeed", unread=reason)
-    return hidden if why else read_shipped(path) or hidden
-
-
-def _hidden(named: NamedFile, candidate: Candidate) -> tuple[Source, Reading]:
-    """What a file with further settings that cannot be read leaves: settings may be hidden in it."""
-    return candidate.script, Reading("program", open=f"{named.path.shown} was not found")
-
-
-def _fsdp_config(source: Source) -> Reading:
-    from dtlint.frameworks.transformers_fsdp import read_config
-    from dtlint.languages.json import read_json
-
-    return read_config(read_json(source))
-
-
-def hosts_of(source: Source, found: Found) -> Reading:
-    """The host file of an mpirun, or one that GPT-NeoX's config names; other launchers read theirs themselves."""
-    launch = next((reading for reading in found.readings if reading.layer in ("mpirun", "gpt-neox")), None)
-    if launch is None:
-        return Reading("hostfile")
-    if launch.layer == "gpt-neox":
-        from dtlint.frameworks.deepspeed_launcher import read_hosts
-
-        return read_hosts(source)
-    from dtlint.frameworks.mpirun import read_hostfile
-
-    return read_hostfile(source, launch.claims)
-
-
-def _as_path(named: NamedFile) -> Word:
-    """The path of a file; `-m pkg.train` stands for pkg/train.py."""
-    text = named.path.text
-    if named.role != "module" or text is None:
-        return named.path
-    return literal_word(text.replace(".", "/") + ".py", named.path.place)
-
-
-def _model_path(text: str) -> str:
-    """Where the config of a model lies: the file itself, or config.json in the folder or beside the weights."""
-    path = PurePosixPath(text)
-    if path.suffix == ".json":
-        return text
-    return str((path.parent if path.suffix in WEIGHTS else path) / "config.json") if text else ""

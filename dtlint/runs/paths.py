@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from dtlint.account import is_file
-from dtlint.languages.traced import Word, path_from_folder
+from dtlint.frameworks import NamedFile
+from dtlint.languages.traced import Word, literal_word, path_from_folder
 from dtlint.record import NamedTuple
 from dtlint.runs.tree import Tree
+
+WEIGHTS = frozenset((".bin", ".safetensors", ".pt", ".pth", ".gguf"))
+"""What the files end with that hold a model's weights."""
 
 
 class Located(NamedTuple):
@@ -57,3 +61,19 @@ def _ends(parts: list[str]) -> Iterator[str]:
 
 def _supposed(file: Path | None) -> Located | None:
     return None if file is None else Located(file, True)
+
+
+def as_path(named: NamedFile) -> Word:
+    """The path of a file; `-m pkg.train` stands for pkg/train.py."""
+    text = named.path.text
+    if named.role != "module" or text is None:
+        return named.path
+    return literal_word(text.replace(".", "/") + ".py", named.path.place)
+
+
+def model_path(text: str) -> str:
+    """Where the config of a model lies: the file itself, or config.json in the folder or beside the weights."""
+    path = PurePosixPath(text)
+    if path.suffix == ".json":
+        return text
+    return str((path.parent if path.suffix in WEIGHTS else path) / "config.json") if text else ""

@@ -5,17 +5,16 @@ get_train_args checks the arguments and builds TrainingArguments; nothing is loa
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 from oracles import Answer, Plain, Question, at_hand
 from oracles.llama_factory_questions import GPUS, questions
+from oracles.trainer import pretended_rank
 
 __all__ = ["EXPLAINED", "PACKAGES", "ask", "questions"]
 
@@ -54,27 +53,12 @@ def _world(launcher: Sequence[str]) -> int:
 @contextmanager
 def _rank(world: int) -> Iterator[None]:
     """A rank of a run on machines with GPUs."""
-    import torch
-    from accelerate.utils import DistributedType
     from llamafactory.hparams import parser
-    from transformers import training_args
     from transformers.integrations import deepspeed
 
-    place = {"process_index": 0, "local_process_index": 0, "device": "cpu", "backend": "nccl"}
-    state = SimpleNamespace(num_processes=world, distributed_type=DistributedType.MULTI_GPU, **place)
-
-    def devices(arguments: Any) -> Any:
-        arguments.distributed_state, arguments._n_gpu = state, 1
-        return torch.device("cpu")
-
-    with ExitStack() as stack:
-        stack.enter_context(patch.dict(os.environ))
-        stack.enter_context(patch.object(training_args.TrainingArguments, "_setup_devices", property(devices)))
-        stack.enter_context(patch.object(training_args, "is_torch_bf16_gpu_available", lambda: True))
+    with pretended_rank(world), ExitStack() as stack:
         stack.enter_context(patch.object(parser, "is_torch_bf16_gpu_available", lambda: True))
         stack.enter_context(patch.object(parser, "check_version", lambda *_, **__: None))
-        stack.enter_context(patch("accelerate.utils.dataclasses.is_cuda_available", lambda: True))
-        stack.enter_context(patch("torch.cuda.current_device", lambda: 0))
         stack.callback(deepspeed.unset_hf_deepspeed_config)
         yield
 

@@ -5,7 +5,6 @@ The processes that the launch would start are pretended, and the Accelerator of 
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 import warnings
@@ -18,6 +17,7 @@ from unittest.mock import patch
 
 from oracles import Answer, Plain, Question, at_hand
 from oracles.accelerate import REFUSALS, accepted
+from oracles.trainer import pretended_rank
 from oracles.transformers_questions import HIDDEN, questions
 
 __all__ = ["EXPLAINED", "PACKAGES", "ask", "questions"]
@@ -71,27 +71,11 @@ def _world(launch: Sequence[str]) -> int | None:
 @contextmanager
 def _machine(world: int | None) -> Iterator[None]:
     """A rank of a run on machines with GPUs."""
-    from accelerate.utils import DistributedType
     from transformers import training_args
 
-    kind = DistributedType.NO if world is None else DistributedType.MULTI_GPU
-    place = {"process_index": 0, "local_process_index": 0, "device": "cpu"}
-    state = SimpleNamespace(num_processes=world or 1, distributed_type=kind, **place)
-
-    def devices(arguments: Any) -> Any:
-        import torch
-
-        arguments.distributed_state, arguments._n_gpu = state, 1
-        return torch.device("cpu")
-
-    with ExitStack() as stack:
-        stack.enter_context(patch.dict(os.environ))
-        stack.enter_context(patch.object(training_args.TrainingArguments, "_setup_devices", property(devices)))
-        stack.enter_context(patch.object(training_args, "is_torch_bf16_gpu_available", lambda: True))
+    with pretended_rank(world), ExitStack() as stack:
         stack.enter_context(patch.object(training_args, "is_torch_tf32_available", lambda: True))
         stack.enter_context(patch.object(training_args, "enable_tf32", lambda _: None))
-        stack.enter_context(patch("torch.cuda.current_device", lambda: 0))
-        stack.enter_context(patch("accelerate.utils.dataclasses.is_cuda_available", lambda: True))
         stack.enter_context(patch("transformers.trainer.Accelerator", _Accelerator))
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
