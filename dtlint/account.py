@@ -11,7 +11,15 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import TypeVar
+
+    _Seen = TypeVar("_Seen")
 
 Entry = tuple[str, str]
 """A name in a folder and the kind of what stands there: one of the four below, or LINK."""
@@ -77,13 +85,23 @@ def spoil() -> None:
 
 
 def include(other: Account) -> None:
-    """Take over what an account has that was kept elsewhere, as in another process."""
+    """Take over the looks of an account that was kept elsewhere, as in another process; what it saw differently changed
+    meanwhile.
+    """
     for account in _current:
-        account.kinds.update(other.kinds)
-        account.contents.update(other.contents)
-        account.folders.update(other.folders)
-        account.listings.update(other.listings)
-        account.spoiled = account.spoiled or other.spoiled
+        for name, (stamp, length, digested) in other.contents.items():
+            _take_content(account, name, stamp, length, partial(str, digested))
+        same = [
+            _agree(account.kinds, other.kinds),
+            _agree(account.folders, other.folders),
+            _agree(account.listings, other.listings),
+        ]
+        account.spoiled = account.spoiled or other.spoiled or not all(same)
+
+
+def _agree(own: dict[str, _Seen], others: Mapping[str, _Seen]) -> bool:
+    """Add what others saw, and tell whether nobody saw anything else."""
+    return all(own.setdefault(name, seen) == seen for name, seen in others.items())
 
 
 def said(where: str, text: str, file: str = "") -> None:
@@ -144,7 +162,7 @@ def content(file: Path, most: int, wanted: int = -1) -> tuple[int, bytes]:
         spoil()
         raise
     for account in _current:
-        _note_content(account, account.name(file), stamp_of(status), data)
+        _take_content(account, account.name(file), stamp_of(status), len(data), partial(digest, data))
     return size, data
 
 
@@ -201,12 +219,12 @@ def digest(data: bytes) -> str:
     return blake2b(data, digest_size=16).hexdigest()
 
 
-def _note_content(account: Account, name: str, stamp: Stamp, data: bytes) -> None:
+def _take_content(account: Account, name: str, stamp: Stamp, length: int, digested: Callable[[], str]) -> None:
     known = account.contents.get(name)
     if known is not None and known[0] != stamp:
         account.spoiled = True
-    if known is None or known[1] < len(data):
-        account.contents[name] = stamp, len(data), digest(data)
+    if known is None or known[1] < length:
+        account.contents[name] = stamp, length, digested()
 
 
 def _kind(name: str) -> str:

@@ -65,6 +65,14 @@ def test_modules_with_data_of_their_own_read_nothing_else() -> None:
                 assert set(looks(file)) <= {"open", "read_text", "scandir", "is_dir", "is_file", "stat"}, file
 
 
+def test_looks_of_other_processes_are_taken_over() -> None:
+    """What another process looks at is in no account here, unless it comes back."""
+    for file in PACKAGE.rglob("*.py"):
+        text = file.read_text(encoding="utf-8")
+        starts = any(word in text for word in ("subprocess.Popen", "multiprocessing", "os.fork", "concurrent.futures"))
+        assert not starts or "include(" in text, f"{file} starts a process: its account has to be included"
+
+
 TRACED = """
 import json, os, sys
 opened = []
@@ -243,6 +251,16 @@ class TestWhatAnAnswerRestsOn:
         assert rest is not None
         (folder / "a").write_text("txet")
         assert still(rest) is None
+
+    def test_what_another_process_saw_differently_is_not_kept(self, folder: Path) -> None:
+        with keeping() as elsewhere:
+            is_file(folder / "new")
+        (folder / "new").write_text("")
+        with keeping() as own:
+            is_file(folder / "new")
+            account.include(elsewhere)
+            account.vouch()
+        assert rest_of(own) is None
 
     def test_a_folder_that_is_not_there_counts_too(self, folder: Path) -> None:
         with keeping() as own:
