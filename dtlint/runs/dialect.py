@@ -91,7 +91,7 @@ def dialect_of(readings: Sequence[Reading], framework: str) -> Dialect:
         told = dict.fromkeys(_all_spelled(saying, setting, value, framework))
         if told:
             return " and ".join(told)
-        others = [reading for reading in speaking if not saying or reading.layer in _SPEAK_FOR]
+        others = [reading for reading in speaking if not saying or reading.framework == framework]
         found = next(_all_spelled(others, setting, value, framework), None)
         return f"{setting} = {str(value).lower() if isinstance(value, bool) else value}" if found is None else found
 
