@@ -91,7 +91,8 @@ def dialect_of(readings: Sequence[Reading], framework: str) -> Dialect:
         told = dict.fromkeys(_all_spelled(saying, setting, value, framework))
         if told:
             return " and ".join(told)
-        found = next(_all_spelled(speaking, setting, value, framework), None)
+        others = [reading for reading in speaking if not saying or reading.framework == framework]
+        found = next(_all_spelled(others, setting, value, framework), None)
         return f"{setting} = {str(value).lower() if isinstance(value, bool) else value}" if found is None else found
 
     def stated(setting: str) -> tuple[Value, ...]:
