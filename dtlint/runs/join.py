@@ -236,7 +236,8 @@ class Joiner:
 
     def _beside(self, found: Found, readings: list[Reading], sources: list[Source]) -> list[str]:
         """Configs that no launch names join the only launch that there is, which says `found` and names `readings`."""
-        if len({_launch_key(candidate) for candidate in self._launches}) != 1:
+        only = _launch_key(self._launches[0])
+        if any(_launch_key(candidate) != only for candidate in self._launches):
             return []
         assumptions = []
         follower = self._follower

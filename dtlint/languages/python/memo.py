@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+import ast
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TypeVar
 
 from dtlint.languages.json_tree import Node
@@ -45,17 +46,26 @@ class Definition(NamedTuple):
     scope: Scope
 
 
+class Passed(NamedTuple):
+    """A name that a call passes, by position or keyword."""
+
+    site: Site
+    parameter: int | str
+    value: ast.expr
+
+
 class Shared:
-    """What is kept for all programs of a tree: the files by source and name, the config files that they load, and
-    answers about places.
+    """What is kept for all programs of a tree: the files by source and name, the config files that they load, what the
+    calls of a file pass by name (`passed`), and answers about places.
     """
 
-    __slots__ = ("answers", "configs", "modules")
+    __slots__ = ("answers", "configs", "modules", "passed")
 
     def __init__(self) -> None:
         self.answers: dict[Hashable, list[Answer]] = {}
         self.configs: dict[Source, Node | None] = {}
         self.modules: dict[tuple[Source, str], Module] = {}
+        self.passed: dict[Scope, Mapping[str, Sequence[Passed]]] = {}
 
     def module(self, source: Source, name: str, read: Callable[[Source], Module]) -> Module:
         """A file under the name that a program gives to it; each file is read once."""
