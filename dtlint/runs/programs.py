@@ -84,25 +84,23 @@ def program_problems(entry: Source, tree: Tree) -> tuple[Problem, ...]:
 
 def program_of(entry: Source, tree: Tree) -> Program:
     """The program of a script, which several launches may start, or of a module of configs."""
-    key = entry.file, entry.path
-    known = tree.programs.get(key)
-    if known is None or known.main.source is not entry:
-        known = tree.programs[key] = _followed(entry, tree)
-    return known
+    return _known(entry, tree, "__main__")
 
 
 def module_of(entry: Source, tree: Tree) -> Program:
     """The program of a module that a command line names as it is imported, from the root on."""
     name = tree.within(entry).removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    key = entry.file, f"module {entry.path}"
-    known = tree.programs.get(key)
-    if known is None or known.main.source is not entry:
-        known = tree.programs[key] = _followed(entry, tree, name)
+    return _known(entry, tree, name)
+
+
+def _known(entry: Source, tree: Tree, name: str) -> Program:
+    shared = _shared(tree)
+    known = shared.programs.get((entry, name))
+    if known is None:
+        shared.forget_older()
+        program = follow(entry, module_finder(entry, tree), config_finder(entry, tree), shared, name)
+        known = shared.programs.keep((entry, name), program)
     return known
-
-
-def _followed(entry: Source, tree: Tree, name: str = "__main__") -> Program:
-    return follow(entry, module_finder(entry, tree), config_finder(entry, tree), _shared(tree), name)
 
 
 def module_in(tree: Tree, source: Source) -> Module:

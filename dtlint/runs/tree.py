@@ -13,7 +13,6 @@ from dtlint.source import Source, read_source
 if TYPE_CHECKING:
     from dtlint.languages.json_tree import Document
     from dtlint.languages.python.memo import Shared
-    from dtlint.languages.python.program import Program
 
 SKIPPED = frozenset(
     (
@@ -42,7 +41,7 @@ class Tree:
     """File access for one invocation: `root` bounds what is read, `current` is what printed paths are relative to,
     `texts` stand for what is on disk.
 
-    `asked` keeps what the files of a folder ask for (versions.py), `programs` the modules that a script leads to
+    `asked` keeps what the files of a folder ask for (versions.py), `python` what was found out about Python files
     (programs.py), `documents` the configs that others are composed of (compositions.py), `manifests` those below a
     folder that others name (orchestrators.py).
     """
@@ -58,7 +57,6 @@ class Tree:
         "current",
         "documents",
         "manifests",
-        "programs",
         "python",
         "root",
     )
@@ -74,7 +72,6 @@ class Tree:
         self._entries: dict[str, frozenset[str] | None] = {}
         self.asked: dict[Path, tuple[Any, ...]] = {}
         self.manifests: dict[tuple[Path, bool], tuple[Document, ...]] = {}
-        self.programs: dict[tuple[Path | None, str], Program] = {}
         self.documents: dict[Path, Document] = {}
         self.python: Shared | None = None
 

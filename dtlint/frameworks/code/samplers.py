@@ -16,9 +16,8 @@ from dtlint.languages.python.constants import evaluate
 from dtlint.languages.python.imported import MAX_MODULES
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Budget, Place
-from dtlint.languages.python.program import Program
+from dtlint.languages.python.program import Program, of_file
 from dtlint.languages.python.reach import stands
-from dtlint.languages.python.sharing import kept
 from dtlint.languages.python.tree import Guard, Module, Scope
 from dtlint.record import NamedTuple
 from dtlint.source import Span
@@ -171,7 +170,7 @@ def _rounds(program: Program) -> Iterator[_Epochs]:
     `except StopIteration: batches = iter(loader)`.
     """
     for module in program.modules.values():
-        yield from kept(program, ("rounds", module.top), partial(_rounds_in, module))
+        yield from of_file(program, "rounds", module.top, partial(_rounds_in, module))
 
 
 def _rounds_in(module: Module) -> tuple[_Epochs, ...]:

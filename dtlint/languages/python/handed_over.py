@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
+from functools import partial
 
-from dtlint.languages.python.memo import Passed
 from dtlint.languages.python.names import lookup, qualified
-from dtlint.languages.python.program import Definition, Program, all_modules, definition, sites, unnoted
+from dtlint.languages.python.program import Definition, Program, all_modules, definition, of_file, sites, unnoted
 from dtlint.languages.python.tree import Module, Site
+from dtlint.record import NamedTuple
 
 _MOST = 8
+
+
+class _Passed(NamedTuple):
+    """A name that a call passes, by position or keyword."""
+
+    site: Site
+    parameter: int | str
+    value: ast.expr
 
 
 def handed_over_calls(program: Program, wanted: Definition) -> tuple[tuple[Module, Site], ...]:
@@ -32,30 +41,23 @@ def _first(program: Program, wanted: Definition) -> tuple[tuple[Module, Site], .
 def _found(program: Program, wanted: Definition) -> Iterator[tuple[Module, Site]]:
     last = wanted.scope.name.rpartition(".")[2]
     for module in all_modules(program).values():
-        for passed in _arguments(program, module).get(last, ()):
+        for passed in of_file(program, "passed", module.top, partial(_passed_in, module)).get(last, ()):
             names = qualified(module, passed.value, passed.site.scope)
             found = (definition(program, module, name) for name in names)
             if any(item is not None and item.scope is wanted.scope for item in found):
                 yield from _calls_of(program, module, passed.site, passed.parameter)
 
 
-def _arguments(program: Program, module: Module) -> Mapping[str, Sequence[Passed]]:
-    """What the calls of a module pass by name, by its last word; listed once, however many functions are asked for."""
-    known = program.memo.files.shared.passed
-    if module.top not in known:
-        known[module.top] = _listed(module)
-    return known[module.top]
-
-
-def _listed(module: Module) -> dict[str, list[Passed]]:
-    found: dict[str, list[Passed]] = {}
+def _passed_in(module: Module) -> dict[str, list[_Passed]]:
+    """What the calls of a module pass by name, by its last word."""
+    found: dict[str, list[_Passed]] = {}
     for site in sites(module):
         node = site.node
         if isinstance(node, ast.Call):
             for parameter, value in (*enumerate(node.args), *((each.arg, each.value) for each in node.keywords)):
                 word = _last_word(value)
                 if word and parameter is not None:
-                    found.setdefault(word, []).append(Passed(site, parameter, value))
+                    found.setdefault(word, []).append(_Passed(site, parameter, value))
     return found
 
 
