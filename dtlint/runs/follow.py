@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from dtlint.frameworks import NamedFile, Reading
 from dtlint.frameworks.dotted_keys import without_part
@@ -28,10 +29,17 @@ from dtlint.runs.tree import Tree
 from dtlint.runs.versions import image_reading
 from dtlint.source import Source, Unreadable
 
+if TYPE_CHECKING:
+    from dtlint.runs.ahead import Ahead
+    from dtlint.runs.programs import Started
+
 NOTHING: Mapping[str, Source] = {}
 WEIGHTS = frozenset((".bin", ".safetensors", ".pt", ".pth", ".gguf"))
 """What the files end with that hold a model's weights."""
 
+
+LEAST_SCRIPTS = 40
+"""Scripts for which a second process is started: that takes as long as to read some five of them."""
 
 MOST_BASES = 10
 """Most files of which each builds on the next."""
@@ -74,7 +82,7 @@ class Candidate(NamedTuple):
 class Follower:
     """Follows names of files in one tree. `configs` are the focused ones by path; `named` collects the paths of those
     that something names, `problems` what is wrong with files on the way; `quiet` counts by path the starts of scripts
-    that led to no launch.
+    that led to no launch; `ahead` has what another process reads.
     """
 
     def __init__(self, tree: Tree) -> None:
@@ -83,6 +91,7 @@ class Follower:
         self.named: set[str] = set()
         self.problems: list[FileProblem] = []
         self.quiet: dict[str, int] = {}
+        self.ahead: Ahead | None = None
 
     def reader(self, folder: Path, written: Mapping[str, Source] = NOTHING) -> Callable[[str], Source | None]:
         """Reads a file by its path: one that the script writes, else one of the tree."""
@@ -293,10 +302,29 @@ class Follower:
         return config
 
     def _program(self, source: Source, words: tuple[Word, ...] | None) -> list[tuple[Source, Reading]]:
-        from dtlint.runs.programs import program_problems, program_readings
+        from dtlint.runs.programs import read_program
 
-        self.problems.extend(map(file_problem, program_problems(source, self.tree)))
-        return program_readings(source, self.tree, words)
+        program = source, words
+        told = (self.ahead.told(program) if self.ahead is not None else None) or read_program(program, self.tree)
+        self.problems.extend(map(file_problem, told.problems))
+        return told.readings
+
+    def read_ahead(self, programs: Sequence[Started]) -> None:
+        """Have another process read some of the programs that are read next, if they are many."""
+        self.ahead = None
+        if len(programs) < LEAST_SCRIPTS:
+            return
+        from dtlint.runs.ahead import Ahead, pays
+
+        self.ahead = Ahead(programs, self.tree) if pays(programs) else None
+
+    def programs_of(self, candidate: Candidate) -> list[Started]:
+        """The programs on disk that a launch starts."""
+        named = [each for each in candidate.found.files if each.role in ("script", "module")]
+        found = [located for each in named if (located := self._located(each, candidate)) is not None]
+        read = self.reader(candidate.folder)
+        sources = [source for each in found if (source := read(str(each.file))) is not None]
+        return [(source, candidate.found.program[1:]) for source in sources]
 
     def with_files(self, config: Config, program: Sequence[Word] = ()) -> list[tuple[Source, Reading]]:
         """A config that no launch names, and the DeepSpeed config that it names; `program` is the command line that

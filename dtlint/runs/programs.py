@@ -11,6 +11,7 @@ from dtlint.languages.json_tree import Node
 from dtlint.languages.python import Module, Shared, command_line, follow, marker, read_module
 from dtlint.languages.python.program import Program, with_given
 from dtlint.languages.traced import Word
+from dtlint.record import NamedTuple
 from dtlint.runs.model import OWN_PARSER
 from dtlint.runs.tree import Tree
 from dtlint.source import Problem, Source, Unreadable
@@ -20,6 +21,23 @@ PARSERS = ("megatron", "mpu", "nemo", "mindspeed")
 
 WITHOUT_PARSER = ("megatron.core", "megatron.bridge", "megatron.energon")
 """Packages of Megatron that are called as libraries and read no command line."""
+
+
+Started = tuple[Source, tuple[Word, ...] | None]
+"""A program as it is started: its script, and the words that it is passed, None without a launch."""
+
+
+class Told(NamedTuple):
+    """What reading a program tells: why it could not be read, and readings, each with the file that it is from."""
+
+    problems: tuple[Problem, ...]
+    readings: list[tuple[Source, Reading]]
+
+
+def read_program(program: Started, tree: Tree) -> Told:
+    """What a program tells."""
+    entry, words = program
+    return Told(program_problems(entry, tree), program_readings(entry, tree, words))
 
 
 def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) -> list[tuple[Source, Reading]]:
