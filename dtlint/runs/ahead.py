@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from io import BytesIO
+from itertools import accumulate
 from pathlib import Path
 from typing import IO, cast
 
@@ -35,7 +36,7 @@ class Ahead:
 
     def __init__(self, programs: Iterable[Started], tree: Tree) -> None:
         packed = {each: data for each in dict.fromkeys(programs) if (data := _packed(each, tree))}
-        theirs = tuple(packed)[len(packed) // 2 :]
+        theirs = _second_half(tuple(packed))
         self._places = {each: number for number, each in enumerate(theirs)}
         self._tree = tree
         self._told: Sequence[bytes] | None = None
@@ -49,6 +50,12 @@ class Ahead:
             self._told = _received(self._process) if self._process is not None else ()
         packed = self._told[self._places[program]] if self._told else b""
         return cast("Told", _unpacked(packed, self._tree)) if packed else None
+
+
+def _second_half(programs: Sequence[Started]) -> Sequence[Started]:
+    """The programs behind the middle of the text of all their scripts, which tells how long they take."""
+    ends = list(accumulate(len(entry.text) for entry, _ in programs))
+    return [each for each, end in zip(programs, ends, strict=True) if 2 * end > ends[-1]]
 
 
 def pays(programs: Iterable[Started]) -> bool:
