@@ -1,9 +1,9 @@
-"""Has a second process read a share of a tree's programs while this one reads the others.
+"""Has a second process read programs of a tree from the last one on, while this one reads them from the first one on.
 
-Reading a program takes most of the time of a large tree, and what it tells follows from its files and the words of its
-launch alone. The programs keep their order, in which those of one folder stand together: the first half is read here,
-the second half there. What comes back equals what this process would have found, and it reads itself what the other one
-does not answer.
+Reading the programs takes most of the time of a large tree, and what one tells follows from its files and the words of
+its launch alone: what the second process answers equals what this one would have found, and where the two meet depends
+on the machine without any effect on the outcome. Programs of one folder stand together, so that each process reads
+few files that the other one reads too.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from io import BytesIO
-from itertools import accumulate
 from pathlib import Path
+from threading import Condition, Thread
 from typing import IO, cast
 
 from dtlint.cli import OBJECTS_BETWEEN_COLLECTIONS
@@ -32,69 +32,78 @@ _COMMAND = "import sys; sys.path[:] = {path!r}; from dtlint.runs.ahead import an
 
 
 class Ahead:
-    """The programs of a tree that a second process reads: the second half of those that are on disk."""
+    """What a second process tells of programs, which this one asks for in their order; `process` runs `answer`."""
 
-    def __init__(self, programs: Iterable[Started], tree: Tree) -> None:
+    def __init__(self, programs: Iterable[Started], tree: Tree, process: subprocess.Popen[bytes]) -> None:
         packed = {each: data for each in dict.fromkeys(programs) if (data := _packed(each, tree))}
-        theirs = _second_half(tuple(packed))
-        self._places = {each: number for number, each in enumerate(theirs)}
         self._tree = tree
-        self._told: Sequence[bytes] | None = None
-        self._process = _process((tree.root, tree.current, [packed[each] for each in theirs]))
+        self._numbers = {each: number for number, each in enumerate(packed)}
+        self._answers: dict[int, bytes] = {}
+        self._arrival = Condition()
+        self._awaited = len(packed) - 1
+        self._process = process
+        order = tree.root, tree.current, tuple(packed.values())[::-1]
+        Thread(target=self._exchange, args=(pickle.dumps(order),), daemon=True).start()
 
     def told(self, program: Started) -> Told | None:
         """What a program tells, None where it is left to this process."""
-        if program not in self._places:
-            return None
-        if self._told is None:
-            self._told = _received(self._process) if self._process is not None else ()
-        packed = self._told[self._places[program]] if self._told else b""
-        return cast("Told", _unpacked(packed, self._tree)) if packed else None
+        number = self._numbers.get(program, -1)
+        if 0 <= self._awaited <= number:
+            with self._arrival:
+                self._arrival.wait_for(lambda: self._awaited < number or self._awaited < 0)
+            self.close()
+        answer = self._answers.get(number)
+        return cast("Told", _unpacked(answer, self._tree)) if answer else None
+
+    def close(self) -> None:
+        """End the second process: what it has not read yet was read here."""
+        self._process.kill()
+        self._process.wait()
+
+    def _exchange(self, order: bytes) -> None:
+        """Hand the order over and take in the answers, from the last program on, until the process ends."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None and stdout is not None
+        try:
+            with stdin:
+                stdin.write(order)
+            with stdout:
+                while self._awaited >= 0:
+                    self._arrived(pickle.load(stdout))
+        except (OSError, EOFError, pickle.UnpicklingError):
+            self._arrived(None)
+
+    def _arrived(self, answer: bytes | None) -> None:
+        with self._arrival:
+            if answer is not None:
+                self._answers[self._awaited] = answer
+            self._awaited = self._awaited - 1 if answer is not None else -1
+            self._arrival.notify_all()
 
 
-def _second_half(programs: Sequence[Started]) -> Sequence[Started]:
-    """The programs behind the middle of the text of all their scripts, which tells how long they take."""
-    ends = list(accumulate(len(entry.text) for entry, _ in programs))
-    return [each for each, end in zip(programs, ends, strict=True) if 2 * end > ends[-1]]
-
-
-def pays(programs: Iterable[Started]) -> bool:
-    """Whether programs are so many that a second process is worth its start, and one may be started."""
+def started(programs: Sequence[Started], tree: Tree) -> Ahead | None:
+    """A second process that reads programs; None where they are too few for its start, or where none can be started."""
     if os.environ.get(SWITCH) == "1" or (os.cpu_count() or 1) < 2 or getattr(sys, "frozen", False):
-        return False
-    return bool(sys.executable) and len({entry for entry, _ in programs}) >= LEAST_SCRIPTS
-
-
-def _process(order: object) -> subprocess.Popen[bytes] | None:
-    """The process that `answer`s an order; None where the system starts none."""
+        return None
+    if not sys.executable or len({entry for entry, _ in programs}) < LEAST_SCRIPTS:
+        return None
     command = [sys.executable, "-I", "-c", _COMMAND.format(path=sys.path)]
     try:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        assert process.stdin is not None
-        with process.stdin as stream:
-            pickle.dump(order, stream)
     except OSError:
         return None
-    return process
-
-
-def _received(process: subprocess.Popen[bytes]) -> Sequence[bytes]:
-    """What the process answers, program by program; () where it failed."""
-    assert process.stdout is not None
-    with process, process.stdout as stream:
-        data = stream.read()
-    return cast("Sequence[bytes]", pickle.loads(data)) if process.returncode == 0 else ()
+    return Ahead(programs, tree, process)
 
 
 def answer() -> None:
-    """What the second process does: read the programs that it is asked for, and write what they tell."""
+    """What the second process does: read the programs that it is asked for, and write what each tells."""
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     root, current, programs = pickle.load(sys.stdin.buffer)
     tree = Tree(root, current)
-    pickle.dump(
-        [_packed(read_program(cast("Started", _unpacked(each, tree)), tree), tree) for each in programs],
-        sys.stdout.buffer,
-    )
+    for each in programs:
+        told = read_program(cast("Started", _unpacked(each, tree)), tree)
+        pickle.dump(_packed(told, tree), sys.stdout.buffer)
+        sys.stdout.buffer.flush()
 
 
 def _packed(each: object, tree: Tree) -> bytes:

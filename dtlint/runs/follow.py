@@ -310,13 +310,14 @@ class Follower:
         return told.readings
 
     def read_ahead(self, programs: Sequence[Started]) -> None:
-        """Have another process read some of the programs that are read next, if they are many."""
-        self.ahead = None
-        if len(programs) < LEAST_SCRIPTS:
-            return
-        from dtlint.runs.ahead import Ahead, pays
+        """Have another process read some of the programs that are read next, if they are many, and none else."""
+        if self.ahead is not None:
+            self.ahead.close()
+            self.ahead = None
+        if len(programs) >= LEAST_SCRIPTS:
+            from dtlint.runs.ahead import started
 
-        self.ahead = Ahead(programs, self.tree) if pays(programs) else None
+            self.ahead = started(programs, self.tree)
 
     def programs_of(self, candidate: Candidate) -> list[Started]:
         """The programs on disk that a launch starts."""

@@ -166,6 +166,7 @@ class Joiner:
         runs = [run for candidate in self._launches for run in self._launched(candidate)]
         runs = merged(runs)
         runs.extend(self._unlaunched(runs))
+        self._follower.read_ahead(())
         sources = {**self._sources, **{source.path: source for run in runs for source in run.sources}}
         shown = frozenset(sources) if focus is None else focus
         found = (*problems, *dict.fromkeys(self._follower.problems))
