@@ -19,8 +19,7 @@ from pathlib import Path
 from threading import Condition, Thread
 from typing import IO, cast
 
-from dtlint.cli import OBJECTS_BETWEEN_COLLECTIONS
-from dtlint.runs.follow import LEAST_SCRIPTS
+from dtlint.runs.follow import LEAST_PROGRAMS
 from dtlint.runs.programs import Started, Told, read_program
 from dtlint.runs.tree import Tree
 from dtlint.source import Source
@@ -29,6 +28,10 @@ SWITCH = "DTLINT_PROCESSES"
 """The environment variable that keeps dtlint to one process where it is 1."""
 
 _COMMAND = "import sys; sys.path[:] = {path!r}; from dtlint.runs.ahead import answer; answer()"
+
+
+Order = tuple[tuple[int, int, int], Path, Path, tuple[bytes, ...]]
+"""What the second process is asked for: when it looks for garbage, `root` and `current` as in Tree, the programs."""
 
 
 class Ahead:
@@ -42,7 +45,7 @@ class Ahead:
         self._arrival = Condition()
         self._awaited = len(packed) - 1
         self._process = process
-        order = tree.root, tree.current, tuple(packed.values())[::-1]
+        order: Order = gc.get_threshold(), tree.root, tree.current, tuple(packed.values())[::-1]
         Thread(target=self._exchange, args=(pickle.dumps(order),), daemon=True).start()
 
     def told(self, program: Started) -> Told | None:
@@ -85,7 +88,7 @@ def started(programs: Sequence[Started], tree: Tree) -> Ahead | None:
     """A second process that reads programs; None where they are too few for its start, or where none can be started."""
     if os.environ.get(SWITCH) == "1" or (os.cpu_count() or 1) < 2 or getattr(sys, "frozen", False):
         return None
-    if not sys.executable or len({entry for entry, _ in programs}) < LEAST_SCRIPTS:
+    if not sys.executable or len(set(programs)) < LEAST_PROGRAMS:
         return None
     command = [sys.executable, "-I", "-c", _COMMAND.format(path=sys.path)]
     try:
@@ -97,8 +100,9 @@ def started(programs: Sequence[Started], tree: Tree) -> Ahead | None:
 
 def answer() -> None:
     """What the second process does: read the programs that it is asked for, and write what each tells."""
-    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
-    root, current, programs = pickle.load(sys.stdin.buffer)
+    order: Order = pickle.load(sys.stdin.buffer)
+    threshold, root, current, programs = order
+    gc.set_threshold(*threshold)
     tree = Tree(root, current)
     for each in programs:
         told = read_program(cast("Started", _unpacked(each, tree)), tree)

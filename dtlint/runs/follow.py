@@ -38,8 +38,8 @@ WEIGHTS = frozenset((".bin", ".safetensors", ".pt", ".pth", ".gguf"))
 """What the files end with that hold a model's weights."""
 
 
-LEAST_SCRIPTS = 40
-"""Scripts for which a second process is started: that takes as long as to read some five of them."""
+LEAST_PROGRAMS = 40
+"""Programs for which a second process is started: that takes as long as to read some five of them."""
 
 MOST_BASES = 10
 """Most files of which each builds on the next."""
@@ -314,7 +314,7 @@ class Follower:
         if self.ahead is not None:
             self.ahead.close()
             self.ahead = None
-        if len(programs) >= LEAST_SCRIPTS:
+        if len(programs) >= LEAST_PROGRAMS:
             from dtlint.runs.ahead import started
 
             self.ahead = started(programs, self.tree)
