@@ -12,6 +12,9 @@ folder the candidates, their size, the files that were parsed (each once), and m
 
 and the ratio of the whole to `ast.parse` alone, which does not depend on the machine. Then the exponent with which the
 time grows between the smallest and the largest part of each folder (a quarter and all of its candidates).
+
+Then `dtlint check FOLDER` with one process and with two: seconds on the clock, seconds of processor time of all
+processes, and the peak of memory of the largest one.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ from __future__ import annotations
 import argparse
 import ast
 import gc
+import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -30,6 +35,7 @@ from dtlint.api import check_set
 from dtlint.cli import OBJECTS_BETWEEN_COLLECTIONS
 from dtlint.config import Config
 from dtlint.record import NamedTuple
+from dtlint.runs.ahead import SWITCH
 from dtlint.runs.follow import Follower
 from dtlint.runs.join import Joiner
 from dtlint.runs.kinds import relevant
@@ -81,10 +87,15 @@ def main() -> int:
     parser.add_argument("folders", nargs="+", type=Path)
     folders = [folder.resolve() for folder in parser.parse_args().folders]
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
+    os.environ[SWITCH] = "1"
     measure(folders[0], candidates(folders[0]))  # loads the modules, which is no part of what is measured
     print("folder                   files    KB parsed  parse collect  rules     ms  ratio")
     for folder in folders:
         _print(folder, candidates(folder))
+    print("\nfolder                   processes  seconds  processor  peak MB")
+    for folder in folders:
+        for processes in ("1", "2"):
+            _print_whole(folder, processes)
     return 0
 
 
@@ -128,6 +139,16 @@ def _print(folder: Path, files: Sequence[Path]) -> None:
         f" {found.whole / found.parse:6.1f}{_growth(folder, files, found)}",
         flush=True,
     )
+
+
+def _print_whole(folder: Path, processes: str) -> None:
+    command = [sys.executable, "-c", "from dtlint.cli import main; main()", "check", "."]
+    environment = {**os.environ, SWITCH: processes}
+    started = time.perf_counter()
+    child = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, _, used = os.wait4(child.pid, 0)
+    seconds, processor = time.perf_counter() - started, used.ru_utime + used.ru_stime
+    print(f"{folder.name:24} {processes:>9} {seconds:8.2f} {processor:10.2f} {used.ru_maxrss / 1024:8.0f}", flush=True)
 
 
 def _growth(folder: Path, files: Sequence[Path], found: Measured) -> str:
