@@ -46,6 +46,16 @@ LEAST_FOR_GROWTH = 24
 """Candidates below which nothing is said of growth."""
 
 
+_MEASURED = """
+import resource, subprocess, sys, time
+started = time.perf_counter()
+subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(time.perf_counter() - started, used.ru_utime + used.ru_stime, used.ru_maxrss)
+"""
+"""Runs a command and prints seconds, seconds of processor time, and kilobytes of its largest process."""
+
+
 class Measured(NamedTuple):
     """Seconds of processor time, and how many files were parsed."""
 
@@ -142,13 +152,21 @@ def _print(folder: Path, files: Sequence[Path]) -> None:
 
 
 def _print_whole(folder: Path, processes: str) -> None:
-    command = [sys.executable, "-c", "from dtlint.cli import main; main()", "check", "."]
+    """A process of its own starts the check: one that this large process starts counts its memory too."""
+    command = [
+        sys.executable,
+        "-c",
+        _MEASURED,
+        sys.executable,
+        "-c",
+        "from dtlint.cli import main; main()",
+        "check",
+        ".",
+    ]
     environment = {**os.environ, SWITCH: processes}
-    started = time.perf_counter()
-    child = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _, _, used = os.wait4(child.pid, 0)
-    seconds, processor = time.perf_counter() - started, used.ru_utime + used.ru_stime
-    print(f"{folder.name:24} {processes:>9} {seconds:8.2f} {processor:10.2f} {used.ru_maxrss / 1024:8.0f}", flush=True)
+    told = subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True, text=True).stdout
+    seconds, processor, kilobytes = map(float, told.split())
+    print(f"{folder.name:24} {processes:>9} {seconds:8.2f} {processor:10.2f} {kilobytes / 1024:8.0f}", flush=True)
 
 
 def _growth(folder: Path, files: Sequence[Path], found: Measured) -> str:
