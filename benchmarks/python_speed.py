@@ -12,6 +12,9 @@ folder the candidates, their size, the files that were parsed (each once), and m
 
 and the ratio of the whole to `ast.parse` alone, which does not depend on the machine. Then the exponent with which the
 time grows between the smallest and the largest part of each folder (a quarter and all of its candidates).
+
+Then `dtlint check FOLDER` with one process and with two: seconds on the clock, seconds of processor time of all
+processes, and the peak of memory of the largest one.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ from __future__ import annotations
 import argparse
 import ast
 import gc
+import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -30,6 +35,7 @@ from dtlint.api import check_set
 from dtlint.cli import OBJECTS_BETWEEN_COLLECTIONS
 from dtlint.config import Config
 from dtlint.record import NamedTuple
+from dtlint.runs.ahead import SWITCH
 from dtlint.runs.follow import Follower
 from dtlint.runs.join import Joiner
 from dtlint.runs.kinds import relevant
@@ -39,6 +45,16 @@ from dtlint.runs.tree import Tree
 
 LEAST_FOR_GROWTH = 24
 """Candidates below which nothing is said of growth."""
+
+
+_MEASURED = """
+import resource, subprocess, sys, time
+started = time.perf_counter()
+subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(time.perf_counter() - started, used.ru_utime + used.ru_stime, used.ru_maxrss)
+"""
+"""Runs a command and prints seconds, seconds of processor time, and kilobytes of its largest process."""
 
 
 class Measured(NamedTuple):
@@ -82,10 +98,15 @@ def main() -> int:
     parser.add_argument("folders", nargs="+", type=Path)
     folders = [folder.resolve() for folder in parser.parse_args().folders]
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
+    os.environ[SWITCH] = "1"
     measure(folders[0], candidates(folders[0]))  # loads the modules, which is no part of what is measured
     print("folder                   files    KB parsed  parse collect  rules     ms  ratio")
     for folder in folders:
         _print(folder, candidates(folder))
+    print("\nfolder                   processes  seconds  processor  peak MB")
+    for folder in folders:
+        for processes in ("1", "2"):
+            _print_whole(folder, processes)
     return 0
 
 
@@ -129,6 +150,24 @@ def _print(folder: Path, files: Sequence[Path]) -> None:
         f" {found.whole / found.parse:6.1f}{_growth(folder, files, found)}",
         flush=True,
     )
+
+
+def _print_whole(folder: Path, processes: str) -> None:
+    """A process of its own starts the check: one that this large process starts counts its memory too."""
+    command = [
+        sys.executable,
+        "-c",
+        _MEASURED,
+        sys.executable,
+        "-c",
+        "from dtlint.cli import main; main()",
+        "check",
+        ".",
+    ]
+    environment = {**os.environ, SWITCH: processes}
+    told = subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True, text=True).stdout
+    seconds, processor, kilobytes = map(float, told.split())
+    print(f"{folder.name:24} {processes:>9} {seconds:8.2f} {processor:10.2f} {kilobytes / 1024:8.0f}", flush=True)
 
 
 def _growth(folder: Path, files: Sequence[Path], found: Measured) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import dtlint.languages.python as python
-from dtlint.languages.python import Shared, follow
+from dtlint.languages.python import Shared, follow, memo
 from dtlint.languages.python.calls import calls
 from dtlint.languages.python.constants import evaluate
 from dtlint.languages.python.places import Place
@@ -203,6 +203,26 @@ def test_a_file_is_read_once_for_all_programs(monkeypatch: pytest.MonkeyPatch) -
     first, second = programs("import library\n", "import library\n")
     assert sorted(read) == ["0.py", "1.py", "library.py"]
     assert first.modules["library"] is second.modules["library"]
+
+
+def test_what_was_not_used_of_late_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memo, "MOST_CHARACTERS", 0)
+    once, always, shared = Source("once.py", "x = 1\n"), Source("always.py", "y = 2\n"), Shared()
+    read: list[str] = []
+
+    def reader(source: Source) -> python.Module:
+        read.append(source.path)
+        return python.read_module(source)
+
+    shared.module(once, "once", reader)
+    for number in range(4):
+        shared.module(always, "always", reader)
+        shared.module(Source(f"{number}.py", ""), "other", reader)
+        shared.read = 1
+        shared.forget_older()
+    assert read.count("always.py") == 1
+    shared.module(once, "once", reader)
+    assert read.count("once.py") == 2
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import partial
 
 from dtlint.frameworks import Member, Reading
 from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.environment import PREFIXES, members_of
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import argument, calls
-from dtlint.languages.python.program import Program
+from dtlint.languages.python.program import Program, of_file
 from dtlint.languages.python.reach import stands
 from dtlint.languages.python.tree import Module
 from dtlint.source import Span
@@ -22,20 +23,26 @@ ANOMALY = ("torch.autograd.set_detect_anomaly", "torch.autograd.detect_anomaly")
 
 def read(program: Program) -> Reading:
     """The collections `launch.environment` and `launch.debugging`, as far as the program adds to them."""
-    found = [variable for module in program.modules.values() for variable in _variables(module)]
+    found = [
+        variable
+        for module in program.modules.values()
+        for variable in of_file(program, "variables", module.top, partial(_variables, module))
+    ]
     collections = members_of(found)
     debugging = (*collections.get("launch.debugging", ()), *_anomalies(program))
     return Reading(LAYER, collections={**collections, "launch.debugging": debugging} if debugging else collections)
 
 
-def _variables(module: Module) -> Iterator[tuple[str, str, Span]]:
+def _variables(module: Module) -> tuple[tuple[str, str, Span], ...]:
     """Variables that statements of the module or of a function set, under no condition: name, value, place."""
-    for scope in module.scopes:
-        if isinstance(scope.node, ast.Module | ast.FunctionDef):
-            for statement in scope.node.body:
-                found = _variable(statement)
-                if found is not None and found[0].startswith(PREFIXES):
-                    yield found[0], found[1], module.span(statement)
+    if "environ" not in module.source.text:
+        return ()
+    bodies = (scope.node.body for scope in module.scopes if isinstance(scope.node, ast.Module | ast.FunctionDef))
+    found = ((statement, _variable(statement)) for body in bodies for statement in body)
+    set_here = ((statement, *told) for statement, told in found if told is not None)
+    return tuple(
+        (name, value, module.span(statement)) for statement, name, value in set_here if name.startswith(PREFIXES)
+    )
 
 
 def _variable(statement: ast.stmt) -> tuple[str, str] | None:

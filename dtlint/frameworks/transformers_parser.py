@@ -100,8 +100,9 @@ def _definition(name: str, program: Program) -> tuple[Module, Scope, ast.ClassDe
 
 def _tolerates(program: Program) -> bool:
     """Whether the program takes arguments that the parser does not know."""
-    sites = (site.node for module in program.modules.values() for scope in module.scopes for site in scope.sites)
-    for node in sites:
+    names = (*_READING, _KNOWN_ONLY)
+    sites = (site for module in program.modules.values() for name in names for site in module.called.get(name, ()))
+    for node in (site.node for site in sites):
         name = dotted(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
         lenient = name in _READING and any(word.arg in _TOLERANT for word in getattr(node, "keywords", ()))
         if lenient or name == _KNOWN_ONLY:

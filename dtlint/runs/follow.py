@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dtlint.frameworks import NamedFile, Reading
 from dtlint.frameworks.dotted_keys import without_part
@@ -29,7 +30,14 @@ from dtlint.runs.tree import Tree
 from dtlint.runs.versions import image_reading
 from dtlint.source import Source, Unreadable
 
+if TYPE_CHECKING:
+    from dtlint.runs.ahead import Ahead
+    from dtlint.runs.programs import Started
+
 NOTHING: Mapping[str, Source] = {}
+
+LEAST_PROGRAMS = 40
+"""Programs for which a second process is started: that takes as long as to read some five of them."""
 
 MOST_BASES = 10
 """Most files of which each builds on the next."""
@@ -38,7 +46,7 @@ MOST_BASES = 10
 class Follower:
     """Follows names of files in one tree. `configs` are the focused ones by path; `named` collects the paths of those
     that something names, `problems` what is wrong with files on the way; `quiet` counts by path the starts of scripts
-    that led to no launch.
+    that led to no launch; `ahead` has what another process reads.
     """
 
     def __init__(self, tree: Tree) -> None:
@@ -47,6 +55,7 @@ class Follower:
         self.named: set[str] = set()
         self.problems: list[FileProblem] = []
         self.quiet: dict[str, int] = {}
+        self.ahead: Ahead | None = None
 
     def reader(self, folder: Path, written: Mapping[str, Source] = NOTHING) -> Callable[[str], Source | None]:
         """Reads a file by its path: one that the script writes, else one of the tree."""
@@ -257,10 +266,30 @@ class Follower:
         return config
 
     def _program(self, source: Source, words: tuple[Word, ...] | None) -> list[tuple[Source, Reading]]:
-        from dtlint.runs.programs import program_problems, program_readings
+        from dtlint.runs.programs import read_program
 
-        self.problems.extend(map(file_problem, program_problems(source, self.tree)))
-        return program_readings(source, self.tree, words)
+        program = source, words
+        told = (self.ahead.told(program) if self.ahead is not None else None) or read_program(program, self.tree)
+        self.problems.extend(map(file_problem, told.problems))
+        return told.readings
+
+    def read_ahead(self, programs: Sequence[Started]) -> None:
+        """Have another process read some of the programs that are read next, if they are many, and none else."""
+        if self.ahead is not None:
+            self.ahead.close()
+            self.ahead = None
+        if len(programs) >= LEAST_PROGRAMS:
+            from dtlint.runs.ahead import started
+
+            self.ahead = started(programs, self.tree)
+
+    def programs_of(self, candidate: Candidate) -> list[Started]:
+        """The programs on disk that a launch starts."""
+        named = [each for each in candidate.found.files if each.role in ("script", "module")]
+        found = [located for each in named if (located := self._located(each, candidate)) is not None]
+        read = self.reader(candidate.folder)
+        sources = [source for each in found if (source := read(str(each.file))) is not None]
+        return [(source, candidate.found.program[1:]) for source in sources]
 
     def with_files(self, config: Config, program: Sequence[Word] = ()) -> list[tuple[Source, Reading]]:
         """A config that no launch names, and the DeepSpeed config that it names; `program` is the command line that

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from dtlint.frameworks import Reading, vendors
 from dtlint.languages.traced import Lost, Script, Word
@@ -34,6 +35,9 @@ from dtlint.runs.roles import is_below_tests, role_of, role_of_config, role_of_l
 from dtlint.runs.tree import Tree
 from dtlint.runs.versions import image_reading, install_readings
 from dtlint.source import Source
+
+if TYPE_CHECKING:
+    from dtlint.runs.programs import Started
 
 MOST_RECIPES = 40
 """Most config functions of one file that are read without a launch."""
@@ -158,13 +162,20 @@ class Joiner:
     def finish(self, problems: tuple[FileProblem, ...], focus: frozenset[str] | None) -> RunSet:
         """The runs of everything collected; `focus` None: every file that was read."""
         self._launches = known_starts(self._launches)
+        self._read_ahead(program for each in self._launches for program in self._follower.programs_of(each))
         runs = [run for candidate in self._launches for run in self._launched(candidate)]
         runs = merged(runs)
         runs.extend(self._unlaunched(runs))
+        self._follower.read_ahead(())
         sources = {**self._sources, **{source.path: source for run in runs for source in run.sources}}
         shown = frozenset(sources) if focus is None else focus
         found = (*problems, *dict.fromkeys(self._follower.problems))
         return RunSet(tuple(runs), found, tuple(sources.values()), shown, tuple(self._remarks))
+
+    def _read_ahead(self, programs: Iterable[Started]) -> None:
+        """Programs that are read next; another process sees only what is on disk."""
+        if not self.options.texts:
+            self._follower.read_ahead(tuple(programs))
 
     def _launched(self, candidate: Candidate) -> list[Run]:
         """The run of a launch, and one for each further plan that it carries out beside."""
@@ -238,7 +249,8 @@ class Joiner:
 
     def _beside(self, found: Found, readings: list[Reading], sources: list[Source]) -> list[str]:
         """Configs that no launch names join the only launch that there is, which says `found` and names `readings`."""
-        if len({_launch_key(candidate) for candidate in self._launches}) != 1:
+        only = _launch_key(self._launches[0])
+        if any(_launch_key(candidate) != only for candidate in self._launches):
             return []
         assumptions = []
         follower = self._follower
@@ -262,9 +274,14 @@ class Joiner:
         alone = [parts for parts in alone if parts[0][0].path not in inner]
         if one_run([parts[0][1].layer for parts in alone]):
             alone = [[part for parts in alone for part in parts]]
-        for path, source in self._programs.items():
-            told = path in used or functions_in(source, self._follower.tree)
-            parts = [] if told else self._follower.lone_program(source)
+        untold = [
+            source
+            for path, source in self._programs.items()
+            if path not in used and not functions_in(source, self._follower.tree)
+        ]
+        self._read_ahead((source, None) for source in untold)
+        for source in untold:
+            parts = self._follower.lone_program(source)
             if any(_speaks(reading) for _, reading in parts):
                 alone.append([(source, reading) for _, reading in parts])
         recipes = [run for path, source in self._programs.items() if path not in used for run in self._recipes(source)]

@@ -11,6 +11,7 @@ from dtlint.languages.json_tree import Node
 from dtlint.languages.python import Module, Shared, command_line, follow, marker, read_module
 from dtlint.languages.python.program import Program, with_given
 from dtlint.languages.traced import Word
+from dtlint.record import NamedTuple
 from dtlint.runs.model import OWN_PARSER
 from dtlint.runs.tree import Tree
 from dtlint.source import Problem, Source, Unreadable
@@ -20,6 +21,23 @@ PARSERS = ("megatron", "mpu", "nemo", "mindspeed")
 
 WITHOUT_PARSER = ("megatron.core", "megatron.bridge", "megatron.energon")
 """Packages of Megatron that are called as libraries and read no command line."""
+
+
+Started = tuple[Source, tuple[Word, ...] | None]
+"""A program as it is started: its script, and the words that it is passed, None without a launch."""
+
+
+class Told(NamedTuple):
+    """What reading a program tells: why it could not be read, and readings, each with the file that it is from."""
+
+    problems: tuple[Problem, ...]
+    readings: list[tuple[Source, Reading]]
+
+
+def read_program(program: Started, tree: Tree) -> Told:
+    """What a program tells."""
+    entry, words = program
+    return Told(program_problems(entry, tree), program_readings(entry, tree, words))
 
 
 def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) -> list[tuple[Source, Reading]]:
@@ -91,28 +109,25 @@ def program_problems(entry: Source, tree: Tree) -> tuple[Problem, ...]:
 
 def program_of(entry: Source, tree: Tree) -> Program:
     """The program of a script, which several launches may start, or of a module of configs."""
-    key = entry.file, entry.path
-    known = tree.programs.get(key)
-    if known is None or known.main.source is not entry:
-        known = tree.programs[key] = _followed(entry, tree)
-    return known
+    return _known(entry, tree, "__main__")
 
 
 def module_of(entry: Source, tree: Tree) -> Program:
     """The program of a module that a command line names as it is imported, from the root on."""
     name = tree.within(entry).removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    key = entry.file, f"module {entry.path}"
-    known = tree.programs.get(key)
-    if known is None or known.main.source is not entry:
-        known = tree.programs[key] = _followed(entry, tree, name)
-    return known
+    return _known(entry, tree, name)
 
 
-def _followed(entry: Source, tree: Tree, name: str = "__main__") -> Program:
+def _known(entry: Source, tree: Tree, name: str) -> Program:
     from dtlint.frameworks.transformers_parser import FILE_PARSERS
 
-    found = follow(entry, module_finder(entry, tree), config_finder(entry, tree), _shared(tree), name)
-    return found._replace(file_parsers=FILE_PARSERS)
+    shared = _shared(tree)
+    known = shared.programs.get((entry, name))
+    if known is None:
+        shared.forget_older()
+        program = follow(entry, module_finder(entry, tree), config_finder(entry, tree), shared, name)
+        known = shared.programs.keep((entry, name), program._replace(file_parsers=FILE_PARSERS))
+    return known
 
 
 def module_in(tree: Tree, source: Source) -> Module:

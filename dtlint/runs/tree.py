@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from dtlint.frameworks.hydra import Declared
     from dtlint.languages.json_tree import Document
     from dtlint.languages.python.memo import Shared
-    from dtlint.languages.python.program import Program
 
 LONGEST_PATH = 4096
 MOST_SEARCHED = 5_000
@@ -28,7 +27,7 @@ class Tree:
     `texts` stand for what is on disk.
 
     `asked` keeps what the files of a folder ask for (versions.py), `mentioned` what they speak of (mentioned.py),
-    `programs` the modules that a script leads to (programs.py), `documents` the configs that others are composed of,
+    `python` what was found out about Python files (programs.py), `documents` the configs that others are composed of,
     `declaring` the programs beside a folder that name a config for hydra (compositions.py), `manifests` those below a
     folder that others name (orchestrators.py), `listed` its files once they were asked for, `scripts` those that may
     name others (kinds.py).
@@ -49,7 +48,6 @@ class Tree:
         "listed",
         "manifests",
         "mentioned",
-        "programs",
         "python",
         "root",
         "scripts",
@@ -69,7 +67,6 @@ class Tree:
         self.asked: dict[Path, tuple[Any, ...]] = {}
         self.mentioned: dict[Path, tuple[Any, ...]] = {}
         self.manifests: dict[tuple[Path, bool], tuple[Document, ...]] = {}
-        self.programs: dict[tuple[Path | None, str], Program] = {}
         self.documents: dict[Path, Document] = {}
         self.declaring: dict[Path, Sequence[tuple[Source, Declared]]] = {}
         self.python: Shared | None = None

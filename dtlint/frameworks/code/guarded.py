@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from itertools import islice
 from types import UnionType
 
@@ -16,7 +15,7 @@ from dtlint.frameworks.code.serving import endless, in_branch
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.editing import moved_behind, standing
 from dtlint.languages.python.places import Place, place_of
-from dtlint.languages.python.program import Program
+from dtlint.languages.python.program import Program, of_file
 from dtlint.languages.python.reach import enclosing_function, stands
 from dtlint.languages.python.sharing import kept
 from dtlint.languages.python.tree import Guard, Module, Site
@@ -162,17 +161,17 @@ def _one_sided(place: Place, sides: dict[tuple[int, bool], Side]) -> tuple[Guard
     for guard in reversed(place.guards):
         key = id(guard.test), guard.holds
         if key not in sides:
-            told = guard.test is not None and _speaks_of_ranks(guard.test)
+            told = guard.test is not None and _speaks_of_ranks(place.program, guard.test)
             sides[key] = side_of(place, guard) if told else ""
         if sides[key]:
             return guard, sides[key]
     return None, ""
 
 
-@lru_cache(maxsize=1 << 15)
-def _speaks_of_ranks(test: ast.expr) -> bool:
-    """Whether a condition holds a word of _RANK_TEXT: known for each module, however many programs import it."""
-    return any(_RANK_TEXT.search(word) for node in ast.walk(test) for word in _words(node))
+def _speaks_of_ranks(program: Program, test: ast.expr) -> bool:
+    """Whether a condition holds a word of _RANK_TEXT."""
+    words = (word for node in ast.walk(test) for word in _words(node))
+    return of_file(program, "speaks of ranks", test, lambda: any(map(_RANK_TEXT.search, words)))
 
 
 def _words(node: ast.AST) -> Iterator[str]:

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import partial
 
 from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import texts
 from dtlint.languages.python.calls import calls
 from dtlint.languages.python.places import Place, place_of
-from dtlint.languages.python.program import Program, sites
+from dtlint.languages.python.program import Program, of_file, sites
 from dtlint.languages.python.reach import stands
 from dtlint.languages.python.tree import Module, Site
 from dtlint.source import Span
@@ -47,13 +48,16 @@ def _cache_settings(program: Program, module: Module) -> Iterator[tuple[Place, S
     """Where the cache is set to anything, and whether to a literal True: `from_pretrained(..., use_cache=True)`, and
     `model.config.use_cache = True` ahead of the training in the same function.
     """
+    for site, value in of_file(program, "cache settings", module.top, partial(_cache_values, module)):
+        on = isinstance(value, ast.Constant) and value.value is True
+        if not on or isinstance(site.node, ast.Call) or _trains_later(site):
+            yield place_of(program, module, site), module.span(value), on
+
+
+def _cache_values(module: Module) -> tuple[tuple[Site, ast.expr], ...]:
     if _CACHE not in module.source.text:
-        return
-    for site in sites(module):
-        for value in _values(site):
-            on = isinstance(value, ast.Constant) and value.value is True
-            if not on or isinstance(site.node, ast.Call) or _trains_later(site):
-                yield place_of(program, module, site), module.span(value), on
+        return ()
+    return tuple((site, value) for site in sites(module) for value in _values(site))
 
 
 def _values(site: Site) -> Iterator[ast.expr]:

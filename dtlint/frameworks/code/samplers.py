@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from dtlint.frameworks import Member
 from dtlint.frameworks.code.epoch_edits import told
@@ -15,7 +16,7 @@ from dtlint.languages.python.constants import evaluate
 from dtlint.languages.python.imported import MAX_MODULES
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Budget, Place
-from dtlint.languages.python.program import Program
+from dtlint.languages.python.program import Program, of_file
 from dtlint.languages.python.reach import stands
 from dtlint.languages.python.tree import Guard, Module, Scope
 from dtlint.record import NamedTuple
@@ -63,11 +64,14 @@ def samplers(program: Program) -> tuple[Member, ...]:
         return ()
     if is_left_to_front_end(program) or len(program.modules) >= MAX_MODULES:
         return ()
-    loops = [*_epoch_loops(program), *_rounds(program)]
-    if not loops or not any("backward" in module.called for module in program.modules.values()):
+    found = [call for call in calls(program, SAMPLERS) if not is_for_evaluation(call)]
+    if not found or not any("backward" in module.called for module in program.modules.values()):
         return ()
-    found = (call for call in calls(program, SAMPLERS) if not is_for_evaluation(call) and not _is_renewed(call, loops))
-    return tuple(_member(call, loops) for call in found if stands(among_ranks(call.place)) is not False)
+    loops = [*_epoch_loops(program), *_rounds(program)]
+    if not loops:
+        return ()
+    once = (call for call in found if not _is_renewed(call, loops))
+    return tuple(_member(call, loops) for call in once if stands(among_ranks(call.place)) is not False)
 
 
 def is_left_to_front_end(program: Program) -> bool:
@@ -165,13 +169,19 @@ def _rounds(program: Program) -> Iterator[_Epochs]:
     """Where a program goes through a loader again and again without counting: `while True: yield from loader`, or
     `except StopIteration: batches = iter(loader)`.
     """
-    again = Unknown("the loader is gone through again and again")
     for module in program.modules.values():
-        for node in ast.walk(module.top.node):
-            if isinstance(node, ast.While) and _goes_through(module, node):
-                yield _Epochs(node, module.span(node.test), again)
-            elif isinstance(node, ast.ExceptHandler) and (restart := _restart(module, node)) is not None:
-                yield _Epochs(node, module.span(restart), again)
+        yield from of_file(program, "rounds", module.top, partial(_rounds_in, module))
+
+
+def _rounds_in(module: Module) -> tuple[_Epochs, ...]:
+    again = Unknown("the loader is gone through again and again")
+    found = []
+    for node in ast.walk(module.top.node):
+        if isinstance(node, ast.While) and _goes_through(module, node):
+            found.append(_Epochs(node, module.span(node.test), again))
+        elif isinstance(node, ast.ExceptHandler) and (restart := _restart(module, node)) is not None:
+            found.append(_Epochs(node, module.span(restart), again))
+    return tuple(found)
 
 
 def _goes_through(module: Module, loop: ast.While) -> bool:

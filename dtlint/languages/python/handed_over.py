@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import partial
 
 from dtlint.languages.python.names import lookup, qualified
-from dtlint.languages.python.program import Definition, Program, all_modules, definition, sites, unnoted
+from dtlint.languages.python.program import Definition, Program, all_modules, definition, of_file, sites, unnoted
 from dtlint.languages.python.tree import Module, Site
+from dtlint.record import NamedTuple
 
 _MOST = 8
+
+
+class _Passed(NamedTuple):
+    """A name that a call passes, by position or keyword."""
+
+    site: Site
+    parameter: int | str
+    value: ast.expr
 
 
 def handed_over_calls(program: Program, wanted: Definition) -> tuple[tuple[Module, Site], ...]:
@@ -31,27 +41,31 @@ def _first(program: Program, wanted: Definition) -> tuple[tuple[Module, Site], .
 def _found(program: Program, wanted: Definition) -> Iterator[tuple[Module, Site]]:
     last = wanted.scope.name.rpartition(".")[2]
     for module in all_modules(program).values():
-        if last not in module.source.text:
-            continue
-        for site in sites(module):
-            node = site.node
-            if isinstance(node, ast.Call):
-                for parameter in _handing(program, module, site, node, wanted, last):
-                    yield from _calls_of(program, module, site, parameter)
-
-
-def _handing(
-    program: Program, module: Module, site: Site, node: ast.Call, wanted: Definition, last: str
-) -> Iterator[str | int]:
-    """The keywords and positions under which a call hands the function over."""
-    given: list[tuple[str | int, ast.expr]] = [*enumerate(node.args)]
-    given.extend((keyword.arg, keyword.value) for keyword in node.keywords if keyword.arg)
-    for parameter, value in given:
-        word = value.attr if isinstance(value, ast.Attribute) else value.id if isinstance(value, ast.Name) else ""
-        if word == last:
-            found = (definition(program, module, name) for name in qualified(module, value, site.scope))
+        for passed in of_file(program, "passed", module.top, partial(_passed_in, module)).get(last, ()):
+            names = qualified(module, passed.value, passed.site.scope)
+            found = (definition(program, module, name) for name in names)
             if any(item is not None and item.scope is wanted.scope for item in found):
-                yield parameter
+                yield from _calls_of(program, module, passed.site, passed.parameter)
+
+
+def _passed_in(module: Module) -> dict[str, list[_Passed]]:
+    """What the calls of a module pass by name, by its last word."""
+    found: dict[str, list[_Passed]] = {}
+    for site in sites(module):
+        node = site.node
+        if isinstance(node, ast.Call):
+            for parameter, value in (*enumerate(node.args), *((each.arg, each.value) for each in node.keywords)):
+                word = _last_word(value)
+                if word and parameter is not None:
+                    found.setdefault(word, []).append(_Passed(site, parameter, value))
+    return found
+
+
+def _last_word(node: ast.expr) -> str:
+    """The word that a name or attribute ends in."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _calls_of(program: Program, module: Module, site: Site, parameter: str | int) -> Iterator[tuple[Module, Site]]:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Hashable, Mapping
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from dtlint.languages.json_tree import Node
 from dtlint.languages.python.imported import Late
+from dtlint.languages.python.recent import Recent
 from dtlint.languages.python.tree import Module, Scope, Site
 from dtlint.record import NamedTuple
 from dtlint.source import Source
+
+if TYPE_CHECKING:
+    from dtlint.languages.python.program import Program
 
 Found = TypeVar("Found")
 
@@ -26,6 +31,11 @@ class Question(NamedTuple):
 Questions = dict[Question, object]
 """What was asked of a program, each with the answer by which another program is compared."""
 
+
+MOST_CHARACTERS = 1_000_000
+"""Most text that is read before what was not used meanwhile is dropped; the syntax tree of a character takes some 35
+bytes.
+"""
 
 Sites = tuple[tuple[Module, Site], ...]
 """Places in files, each with its file."""
@@ -46,30 +56,51 @@ class Definition(NamedTuple):
 
 
 class Shared:
-    """What is kept for all programs of a tree: the files by source and name, the config files that they load, and
-    answers about places.
+    """What is kept for the programs of a tree that come next: themselves by entry script and name, the files, the
+    config files that they load, what follows from a file alone (`of_files`), and answers about places.
     """
 
-    __slots__ = ("answers", "configs", "modules")
+    __slots__ = ("answers", "configs", "dropped", "modules", "of_files", "programs", "read")
 
     def __init__(self) -> None:
-        self.answers: dict[Hashable, list[Answer]] = {}
+        self.answers: Recent[Hashable, list[Answer]] = Recent()
         self.configs: dict[Source, Node | None] = {}
-        self.modules: dict[tuple[Source, str], Module] = {}
+        self.modules: Recent[tuple[Source, str], Module] = Recent()
+        self.of_files: Recent[tuple[str, Hashable], tuple[object]] = Recent()
+        self.programs: Recent[tuple[Source, str], Program] = Recent()
+        self.read = 0
+        self.dropped = 0
 
     def module(self, source: Source, name: str, read: Callable[[Source], Module]) -> Module:
         """A file under the name that a program gives to it; each file is read once."""
-        found = self.modules.get((source, name))
-        if found is None:
-            bare = self.module(source, "", read) if name else read(source)
-            found = self.modules[source, name] = bare._replace(name=name) if name else bare
-        return found
+        bare = self.modules.get((source, "")) or self._read(source, read)
+        if not name:
+            return bare
+        return self.modules.get((source, name)) or self.modules.keep((source, name), bare._replace(name=name))
+
+    def _read(self, source: Source, read: Callable[[Source], Module]) -> Module:
+        self.read += len(source.text)
+        return self.modules.keep((source, ""), read(source))
 
     def config(self, source: Source, read: Callable[[Source], Node | None]) -> Node | None:
         """The tree of a config file, read once: programs that load the same file are told the same."""
         if source not in self.configs:
             self.configs[source] = read(source)
         return self.configs[source]
+
+    def forget_older(self) -> None:
+        """Drop what the programs of late have not used, when so much text was read that memory could run short."""
+        if self.read <= MOST_CHARACTERS:
+            return
+        self.read = 0
+        self.answers.forget_older()
+        self.of_files.forget_older()
+        self.programs.forget_older()
+        dropped = self.modules.forget_older()
+        self.dropped += sum(len(module.source.text) for module in dropped if not module.name)
+        if self.dropped > MOST_CHARACTERS:
+            self.dropped = 0
+            gc.collect()
 
 
 class Files:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import cast
 
 from dtlint.languages.json_tree import Node
 from dtlint.languages.python.bindings import dotted
@@ -265,6 +266,13 @@ def unnoted(program: Program, find: Callable[[], Found]) -> Found:
         return find()
     finally:
         program.memo.questions = noting
+
+
+def of_file(program: Program, question: str, about: Hashable, find: Callable[[], Found]) -> Found:
+    """What `find` finds about a file or a part of it, and rests on nothing else: found once for all programs."""
+    known = program.memo.files.shared.of_files
+    found = known.get((question, about)) or known.keep((question, about), (find(),))
+    return cast("Found", found[0])
 
 
 def sites(module: Module) -> Iterator[Site]:

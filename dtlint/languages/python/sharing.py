@@ -79,7 +79,7 @@ def kept(program: Program, key: Hashable, find: Callable[[], Found], sure: Calla
 
 def _taken_over(program: Program, key: Hashable) -> Answer | None:
     """What another program found, if this one would have answered alike."""
-    known = program.memo.files.shared.answers.get(key, ())
+    known = program.memo.files.shared.answers.get(key) or ()
     return next((answer for answer in known if _would_find(program, answer)), None)
 
 
@@ -128,7 +128,7 @@ def _found(program: Program, key: Hashable, find: Callable[[], object], sure: Ca
         answer = Answer(memo.questions, found)
     finally:
         memo.questions = noting
-    known = memo.files.shared.answers.setdefault(key, [])
-    if sure() and len(known) < _MOST_ANSWERS:
-        known.append(answer)
+    if sure():
+        known = memo.files.shared.answers.get(key) or []
+        memo.files.shared.answers.keep(key, [answer, *known[: _MOST_ANSWERS - 1]])
     return answer
