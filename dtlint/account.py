@@ -151,11 +151,13 @@ def standing(path: str) -> str:
 
 def content(file: Path, most: int, wanted: int = -1) -> tuple[int, bytes]:
     """The size of a file in bytes and what it holds: the first `wanted` bytes, or all of at most `most` bytes (of a
-    longer one nothing). OSError where it cannot be read.
+    longer one nothing). OSError where it cannot be read, and for what is no regular file: a pipe is not waited for.
     """
     try:
-        with file.open("rb") as stream:
+        with open(file, "rb", opener=_unhindered) as stream:  # noqa: PTH123 - Path.open takes no opener
             status = os.fstat(stream.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise OSError("not a regular file")
             size = status.st_size
             data = stream.read(wanted) if size <= most or wanted >= 0 else b""
     except OSError:
@@ -164,6 +166,11 @@ def content(file: Path, most: int, wanted: int = -1) -> tuple[int, bytes]:
     for account in _current:
         _take_content(account, account.name(file), stamp_of(status), len(data), partial(digest, data))
     return size, data
+
+
+def _unhindered(path: str, flags: int) -> int:
+    """Open without waiting for whoever may be at the other end."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def entries(folder: str | Path) -> tuple[Entry, ...] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -35,7 +36,7 @@ ELSEWHERE = (
 
 OWN_DATA = (
     "catalog/", "plan/vocabulary.py", "config_schema.py", "rulebook/load.py", "rulebook/house.py", "runs/settle.py",
-    "frameworks/megatron/known.py", "frameworks/megatron/combinations.py", "report/html/page.py", "report/explain.py",
+    "frameworks/megatron/known.py", "frameworks/megatron/combinations.py", "report/html/document.py", "report/explain.py",
 )  # fmt: skip
 """Modules that read files of dtlint itself, and no others in this way."""
 
@@ -270,3 +271,9 @@ class TestWhatAnAnswerRestsOn:
         assert rest is not None
         (folder / "nothing").mkdir()
         assert still(rest) is None
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="regular"):
+        content(tmp_path / "pipe", 100)
