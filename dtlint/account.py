@@ -154,7 +154,7 @@ def content(file: Path, most: int, wanted: int = -1) -> tuple[int, bytes]:
     longer one nothing). OSError where it cannot be read, and for what is no regular file: a pipe is not waited for.
     """
     try:
-        with open(file, "rb", opener=_unhindered) as stream:  # noqa: PTH123 - Path.open takes no opener
+        with open(file, "rb", opener=_unhindered) as stream:
             status = os.fstat(stream.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise OSError("not a regular file")
