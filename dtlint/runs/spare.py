@@ -1,4 +1,6 @@
-"""Configs of an engine that lie in a tree and that none of its launches takes: a twin, a choice that is not made."""
+"""Runs of a tree that nobody asks about by name and of which not all is here: configs of an engine that no launch
+takes, and launches of programs that lie elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,11 @@ ENGINES = frozenset((ACCELERATE, DEEPSPEED))
 
 
 def marked(runs: Iterable[Run], asked: Collection[str]) -> tuple[Run, ...]:
-    """The runs, those marked as spare that are the config of an engine alone where other runs that train are launched.
-    `asked` are the paths of files that the user names: who names a file asks about it.
+    """The runs, those marked as spare that are the config of an engine alone where other runs that train are launched,
+    and those as unseen whose program is elsewhere. `asked` are the paths of files that the user names: who names a file
+    asks about it.
     """
-    kept = tuple(runs)
+    kept = tuple(run._replace(unseen=True) if _is_unseen(run, asked) else run for run in runs)
     if not any(run.launch is not None and run.role != "other" for run in kept):
         return kept
     return tuple(run._replace(spare=True) if _is_spare(run, asked) else run for run in kept)
@@ -25,6 +28,14 @@ def _is_spare(run: Run, asked: Collection[str]) -> bool:
     if run.launch is not None or any(path in asked for path in run.files):
         return False
     return any(reading.layer in ENGINES for reading in run.readings) and not any(map(_is_program, run.files))
+
+
+def _is_unseen(run: Run, asked: Collection[str]) -> bool:
+    """Whether a launch names a program file of which nothing was read: it may be a fork of what its words look like."""
+    launch = run.launch
+    if launch is None or any(path in asked for path in (launch.place.path, *launch.callers)):
+        return False
+    return any(word.shown.endswith(".py") for word in launch.argv) and not any(map(_is_program, run.files))
 
 
 def _is_program(path: str) -> bool:
