@@ -9,6 +9,7 @@ from typing import cast
 from dtlint.config import Config
 from dtlint.plan import Plan
 from dtlint.record import NamedTuple
+from dtlint.rulebook.branches import as_combined
 from dtlint.rulebook.confidence import confidence
 from dtlint.rulebook.cures import proposals
 from dtlint.rulebook.evidence import MOST_RELATED, evidence, joined
@@ -79,7 +80,8 @@ def check(runs: RunSet, rules: Sequence[Rule], config: Config) -> Report:
     about_ignores = [rule for rule in ready if rule.rule.each and rule.rule.each.collection in COLLECTIONS]
     others = [rule for rule in ready if rule not in about_ignores]
     marks = [*on_runs(runs, others), *on_tree(runs, tree_of(runs), others)]
-    hits = [as_started(as_known(mark, runs.runs)) for mark in marks if isinstance(mark, Hit)]
+    found = (as_started(as_known(mark, runs.runs)) for mark in marks if isinstance(mark, Hit))
+    hits = as_combined(tuple(found), runs.runs)
     open_rules = undecided(marks)
     ignores, new_ignores = _ignores(runs, config)
     sightings, unused = _without_ignored(_sighted(hits, config), ignores)
