@@ -38,5 +38,25 @@ def test_what_no_number_of_machines_mends(tree):
     assert severities() == ["error"]
 
 
+@pytest.mark.parametrize(
+    ("nodes", "gpus", "severity"),
+    [
+        ("${NNODES:-1}", "8", "note"),
+        ("${NNODES:-1}", "${GPUS:-8}", "note"),
+        ("1", "8", "error"),
+        ("1", "${GPUS:-8}", "error"),
+    ],
+)
+def test_a_tool_that_counts_nodes_times_gpus(tree, nodes, gpus, severity):
+    actor = "actor_rollout_ref.actor.megatron"
+    words = (
+        "python3 -m verl.trainer.main_ppo --config-name=ppo_megatron_trainer actor_rollout_ref.model.path=Qwen/Qwen2.5-7B"
+        f" {actor}.tensor_model_parallel_size=4 {actor}.pipeline_model_parallel_size=4"
+        f" trainer.nnodes={nodes} trainer.n_gpus_per_node={gpus}\n"
+    )
+    tree({"run.sh": words})
+    assert severities() == [severity]
+
+
 def severities() -> list[str]:
     return [finding.severity for finding in check(["run.sh"]).findings if finding.rule == "world-size-mismatch"]
