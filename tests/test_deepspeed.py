@@ -199,6 +199,24 @@ def test_unknown_keys_and_what_happens_to_them() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("key", "suggestion", "belongs"),
+    [
+        ("gradient_accumulation_dtype", "", "data_types.grad_accum_dtype"),
+        ("grad_accumulation_dtype", "", "data_types.grad_accum_dtype"),
+        ("parameter_dtype", "", "data_types.param_dtype"),
+        ("gradient_accumulation_step", "gradient_accumulation_steps", ""),
+        ("train_micro_batch_size_per_cpu", "train_micro_batch_size_per_gpu", ""),
+        ("communication_data_types", "communication_data_type", ""),
+        ("train_batch_time", "", ""),
+    ],
+)
+def test_a_name_of_other_words_is_no_slip(key: str, suggestion: str, belongs: str) -> None:
+    """dtype is no slip of steps; grad and accum are gradient and accumulation cut short."""
+    reading = config(f'{{"train_batch_size": 8, "{key}": "fp32"}}')
+    assert members(reading, "config.unknown", "suggestion", "belongs") == [(suggestion, belongs)]
+
+
 def test_a_block_of_unknown_keys_is_one_finding() -> None:
     reading = config(
         '{"bf16": {"enabled": true, "loss_scale": 0, "enabeld": true, "hysteresis": 2, "mine": 1}, "fp16": {"own": 1},'

@@ -16,7 +16,7 @@ from dtlint.frameworks.hostfile import all_slots, filtered, read_hostfile
 from dtlint.plan import Plan
 from dtlint.runs import read_runs
 from dtlint.source import Source
-from dtlint.value import Plain, Unknown
+from dtlint.value import Plain, Unknown, Value
 
 
 def launch(text: str, files: Mapping[str, str] | None = None, **env: str) -> Reading:
@@ -154,6 +154,27 @@ def test_option_that_the_launcher_does_not_have(text: str, key: str | None, sugg
 )
 def test_launch_that_deepspeed_refuses(text: str, files: dict[str, str], expected: str) -> None:
     assert members(launch(text, files), "config.invalid", "expected", "effect") == [(expected, "refused")]
+
+
+@pytest.mark.parametrize(
+    ("text", "each"),
+    [
+        ("node_ip slots=8\nnode_ip slots=8", 8),
+        ("x.x.x.x slots=8\nx.x.x.x slots=8\n", 8),
+        ("<ip> slots=4\n<ip> slots=4\n", 4),
+        ("worker-ip-1 slots=<gpus>\n", None),
+    ],
+)
+def test_a_hostfile_that_is_a_template_leaves_its_machines_open(text: str, each: int | None) -> None:
+    reading = launch("deepspeed -H hostfile train.py", {"hostfile": text})
+    found = {claim.setting: claim.value for claim in reading.claims}
+    assert "config.invalid" not in reading.collections
+    nodes = found["launch.nodes"]
+    assert isinstance(nodes, Unknown)
+    assert nodes.reason == "the host file leaves its machines to fill in"
+    assert "cluster.nodes" not in found
+    slots = found.get("launch.processes_per_node")
+    assert (slots.value if isinstance(slots, Value) else None) == each
 
 
 def test_hostfile_keeps_the_places_of_its_entries() -> None:

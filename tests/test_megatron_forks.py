@@ -140,6 +140,26 @@ class TestFlagsOfForks:
         assert plan().value("checkpointing.activations") == "selective"
         assert isinstance(plan().setting("checkpointing.layers"), Unknown)
 
+    @pytest.mark.parametrize(
+        ("flag", "unknown"),
+        [
+            ("--overlapped-distributed-optimizer", {"sharding.stage", "overlap.gradients", "overlap.parameters"}),
+            ("--use-sharded-optim", {"sharding.stage", "overlap.gradients", "overlap.parameters"}),
+            ("--overlap-dp-grad-comm", {"overlap.gradients", "overlap.parameters"}),
+            ("--async-tensor-linear", {"overlap.tensor"}),
+            ("--use-fancy-optimizer", set()),
+        ],
+    )
+    def test_sharding_and_overlap_of_the_fork_are_not_known(self, tree, flag, unknown):
+        tree({"run.sh": f"{LAUNCH} --sequence-parallel {flag}"})
+        settings = ("sharding.stage", "overlap.gradients", "overlap.parameters", "overlap.tensor", "overlap.pipeline")
+        assert {name for name in settings if isinstance(plan().setting(name), Unknown)} == unknown
+        assert ("distributed-optimizer-off" in findings()) is ("sharding.stage" not in unknown)
+
+    def test_a_release_of_megatron_states_them(self, tree):
+        tree({"run.sh": f"{LAUNCH} --use-distributed-optimizer --overlapped-distributed-optimizer"})
+        assert plan().value("sharding.stage") == 1
+
 
 WRAPPING = """
 from torch.nn.parallel.distributed import DistributedDataParallel as torchDDP

@@ -87,7 +87,15 @@ class TestWhatIsNotJudged:
         assert rules("ds_TEMPLATE.json") == set()
 
     @pytest.mark.parametrize(
-        "path", ["tests/unit/ds.json", "model/eval/ds.json", "ds_config_eval.json", "inference/ds-zero3.json"]
+        "path",
+        [
+            "tests/unit/ds.json",
+            "test_fixtures/ds_train.json",
+            "tests/fixtures/train.json",
+            "model/eval/ds.json",
+            "ds_config_eval.json",
+            "inference/ds-zero3.json",
+        ],
     )
     def test_a_config_of_tests_or_evaluations_that_no_launch_names(self, tree, path):
         tree({path: '{"train_batch_size": 8, "zero_optimization": {"stage": 1}, "fp16": {"enabled": false}}'})
@@ -176,7 +184,7 @@ class TestRootCauses:
 
 
 class TestScriptsOfTests:
-    @pytest.mark.parametrize("folder", ["tests", "tests/functional_tests/gpt3", "unit_tests"])
+    @pytest.mark.parametrize("folder", ["tests", "test_fixtures", "tests/functional_tests/gpt3", "unit_tests"])
     def test_what_they_launch_is_not_judged(self, tree, folder):
         tree({f"{folder}/run.sh": "deepspeed --num_gpus 8 train.py --deepspeed_config ds.json\n", "ds.json": BROKEN})
         assert rules() == set()

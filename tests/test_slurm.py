@@ -116,6 +116,15 @@ def test_the_older_name_of_tasks_on_a_node() -> None:
     assert "config.unknown" not in reading.collections
 
 
+@pytest.mark.parametrize(
+    "flag", ["--cpu_bind=verbose,cores", "--mem_bind=local", "--pack-group=0", "--cluster=c1", "--nice=50", "--x11"]
+)
+def test_older_and_rarer_names_are_no_misspellings(flag: str) -> None:
+    reading = read_srun(words(f"srun -N 2 {flag} torchrun train.py"))
+    assert "config.unknown" not in reading.collections
+    assert texts(reading.rest) == ["torchrun", "train.py"]
+
+
 def test_ntasks_wins_over_ntasks_per_node() -> None:
     reading = read_directives(directive_words("--ntasks=1", "--nodes=1", "--ntasks-per-node=2"))
     assert claims(reading)["launch.tasks_per_node"] == 1

@@ -11,6 +11,7 @@ from dtlint.catalog.packages import in_doubt
 from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.deepspeed_inert import weighed
+from dtlint.frameworks.deepspeed_names import nearest, written_out
 from dtlint.frameworks.deepspeed_refusals import Written, refused_together
 from dtlint.frameworks.deepspeed_types import defect, is_checked
 from dtlint.frameworks.deepspeed_values import is_auto, whole_number
@@ -212,21 +213,9 @@ def _unknown(key: Placed) -> Member:
     effect = (
         ("checked" if since and in_doubt("deepspeed", since) else "refused") if _is_strict(key.section) else "ignored"
     )
-    near = _nearest(key.entry.key, key.section)
-    belongs = "" if near else _home(key.entry.key)
+    near = nearest(key.entry.key, key.section)
+    belongs = "" if near else _home(key.entry.key) or written_out(key.entry.key, key.section)
     return _member(key, {}, effect=effect, since=since, suggestion=near, belongs=belongs)
-
-
-_CLOSE = 0.85
-"""Likeness from which a key is taken for a slip of the pen (`comment` is not meant to be `comet`)."""
-
-
-def _nearest(name: str, section: str) -> str:
-    """The known key of the section that a misspelt one is likely meant to be."""
-    from difflib import get_close_matches
-
-    names = [row.name for row in deepspeed_keys() if row.section == section and not row.last]
-    return next(iter(get_close_matches(name, names, 1, _CLOSE)), "")
 
 
 def _home(name: str) -> str:

@@ -161,11 +161,9 @@ def _used(split: Split, hosts: Hostfile | None, env: Mapping[str, Word]) -> _Use
 
 
 def _of_the_job(hosts: Hostfile, nodes: Option | None, gpus: Option | None) -> _Used:
-    """A host file that the script writes for the machines that it runs on."""
+    """A host file that the script writes for the machines that it runs on, or that its reader does."""
     place = Origin("written", hosts.source.span(0, len(hosts.source.text)).original())
-    every = Unknown(
-        "the host file is written for the nodes of the job", "--set cluster.nodes=N", place, "cluster.nodes"
-    )
+    every = Unknown(hosts.open, "--set cluster.nodes=N", place, "cluster.nodes")
     counts = {host.slots for host in hosts.hosts}
     claims = [Claim("launch.nodes", integer(nodes.value) if nodes is not None else every, "--num_nodes")]
     if gpus is not None:

@@ -136,6 +136,12 @@ def whole(value: Setting | None) -> int | None:
     return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 
+def number_at(keys: Keys, *names: str) -> int | None:
+    """The whole number that a key holds under the first of its names that is written, None where that is not known."""
+    node = keys.node(*names)
+    return None if node is None else whole(setting(node))
+
+
 def hiding(reading: Reading, names: Iterable[str], why: str) -> Reading:
     """A reading whose config could not be read: the settings that it may hold and nothing else states are not known."""
     told = {claim.setting for claim in reading.claims}

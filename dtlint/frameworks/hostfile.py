@@ -5,11 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from dtlint.languages.placeholders import is_placeholder
 from dtlint.languages.traced import UNKNOWN_CHARACTER
 from dtlint.record import NamedTuple
 from dtlint.source import Source, Span
 
 _LINE = r"(\S+)\s+slots=(\d{1,9})"
+_TO_FILL_IN = re.compile(
+    r"(?:(?:your|my|the|node|host|master|worker|slave|machine|server)[-_]?)*(?:ip|ip[-_]?addr(?:ess)?|addr(?:ess)?|hostname)"
+    r"(?:[-_]?(?:\d+|n|x))?|x+(?:\.x+)*|your[-_].*",
+    re.IGNORECASE,
+)
+"""Names that stand for a machine's: `node_ip`, `worker-ip-1`, `x.x.x.x`, `your_host`."""
 
 
 class Host(NamedTuple):
@@ -29,21 +36,21 @@ class HostfileDefect(NamedTuple):
 
 
 class Hostfile(NamedTuple):
-    """A host file read: its machines in order, and the lines at fault; `open` if a line may stand for any number of
-    machines, as those do that a script writes for the nodes of its job.
+    """A host file read: its machines in order, and the lines at fault; `open` why a line may stand for any number of
+    machines ("" where none does).
     """
 
     source: Source
     hosts: tuple[Host, ...]
     defects: tuple[HostfileDefect, ...]
-    open: bool = False
+    open: str = ""
 
 
 def read_hostfile(source: Source) -> Hostfile:
     """Read `NAME slots=N` lines; `#` begins a comment line, text after the number is allowed."""
     hosts: dict[str, Host] = {}
     defects: list[HostfileDefect] = []
-    start = 0
+    start, unfilled = 0, False
     for line in source.text.splitlines(keepends=True):
         text = line.strip()
         at = start + len(line) - len(line.lstrip())
@@ -52,16 +59,29 @@ def read_hostfile(source: Source) -> Hostfile:
             continue
         place = source.span(at, at + len(text))
         found = re.match(_LINE, text)
-        if found is None:
+        if (found is None or found[1] in hosts) and _is_to_fill_in(text.partition(" ")[0]):
+            unfilled = True
+        elif found is None:
             defects.append(HostfileDefect(place, "NAME slots=N"))
         elif found[1] in hosts:
             defects.append(HostfileDefect(place, f"one line for {found[1]}"))
         else:
             count = source.span(at + found.start(2), at + found.end(2))
             hosts[found[1]] = Host(found[1], int(found[2]), place, count)
-    if not hosts and not defects:
+    if not hosts and not defects and not unfilled:
         defects.append(HostfileDefect(source.span(0, len(source.text)), "at least one line NAME slots=N"))
-    return Hostfile(source, tuple(hosts.values()), tuple(defects), UNKNOWN_CHARACTER in source.text)
+    return Hostfile(source, tuple(hosts.values()), tuple(defects), _why_open(source, unfilled))
+
+
+def _why_open(source: Source, unfilled: bool) -> str:
+    if UNKNOWN_CHARACTER in source.text:
+        return "the host file is written for the nodes of the job"
+    return "the host file leaves its machines to fill in" if unfilled else ""
+
+
+def _is_to_fill_in(name: str) -> bool:
+    """Whether a name is left to the reader of a template, who has as many machines as he has."""
+    return is_placeholder(name) or _TO_FILL_IN.fullmatch(name) is not None
 
 
 Slots = Mapping[str, Sequence[int]]

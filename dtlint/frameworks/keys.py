@@ -105,14 +105,19 @@ def word_of(node: Node) -> Word:
 
 
 def product(one: Setting, other: Setting | None, label: str) -> Setting:
-    """The product of two whole numbers, at the place of the first; the other one's place leads to it."""
+    """The product of two whole numbers, at the place of the first; the other one's place leads to it. It is assumed
+    where either is.
+    """
     if not isinstance(one, Value) or not isinstance(one.value, int) or other is None:
         return one
     if not isinstance(other, Value) or not isinstance(other.value, int):
         return other
     span = other.origin.span
     chain = one.origin.chain if span is None or other.value == 1 else (*one.origin.chain, Step(span, label))
-    return one._replace(value=one.value * other.value, origin=one.origin._replace(chain=chain))
+    origin = one.origin._replace(chain=chain)
+    if other.origin.kind == "assumed":
+        origin = origin._replace(kind="assumed", note=other.origin.note, how=other.origin.how)
+    return one._replace(value=one.value * other.value, origin=origin)
 
 
 def _worded(node: Node, words: Mapping[str, Plain]) -> Setting:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 
 from dtlint.frameworks import Claim, Reading
+from dtlint.frameworks.stage_cuts import CUTS
 from dtlint.frameworks.torch_names import PRECISIONS, converted
 from dtlint.languages.python.calls import Call, argument, calls
 from dtlint.languages.python.program import Program
@@ -87,6 +89,16 @@ def _shape(program: Program) -> Iterator[Claim]:
         value = argument(config, key)
         if value is not None and not _is_none(value):
             yield Claim(name, value, key)
+    yield from _cut(config)
+
+
+def _cut(config: Call) -> Iterator[Claim]:
+    """Which layers a stage has is not told where the config cuts them."""
+    named = ((key, argument(config, key)) for key in CUTS)
+    given = ((key, value) for key, value in named if isinstance(value, Value) and value.value not in (None, False))
+    for key, value in islice(given, 1):
+        cut = Unknown(f"{key} cuts the layers", "--set parallel.stage_layers=...", value.origin)
+        yield Claim("parallel.stage_layers", cut, key)
 
 
 def _format(program: Program) -> Claim:

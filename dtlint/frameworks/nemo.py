@@ -9,13 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dtlint.frameworks import Claim, NamedFile, Reading
 from dtlint.frameworks.arguments import stretch
 from dtlint.frameworks.deepspeed_values import flag, known, number, whole_number, word
-from dtlint.frameworks.dotted_keys import Keys, hiding, keys_of, launcher_by_default, one, unread, worded
+from dtlint.frameworks.dotted_keys import Keys, hiding, keys_of, launcher_by_default, number_at, one, unread, worded
 from dtlint.frameworks.hydra import keys_given, option, overrides
 from dtlint.frameworks.lengths import BOUNDS
 from dtlint.frameworks.lightning_trainer import devices
 from dtlint.frameworks.nemo_spelling import NAMES, spell_in
 from dtlint.frameworks.omegaconf import resolved
 from dtlint.frameworks.options import literal_place
+from dtlint.frameworks.stage_cuts import keyed_cut
 from dtlint.languages.json_tree import Document, Node, entry, setting
 from dtlint.languages.traced import Word
 from dtlint.source import Span
@@ -187,7 +188,14 @@ def _megatron(keys: Keys) -> Iterator[Claim]:
     yield from _recomputation(keys)
     yield from _sharding(keys)
     yield from _shape(keys)
+    yield from _cut(keys)
     yield from _restored(keys)
+
+
+def _cut(keys: Keys) -> Iterator[Claim]:
+    layers, stages = (number_at(keys, *NAMES[name]) for name in ("model.layers", "parallel.pipeline"))
+    for section in ("model", "strategy", "trainer.strategy"):
+        yield from keyed_cut(keys, section, layers, stages)
 
 
 def _restored(keys: Keys) -> Iterator[Claim]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from dtlint.frameworks import Claim, Reading, dotted_keys
-from dtlint.frameworks.dotted_keys import Keys, launcher_by_default
+from dtlint.frameworks.dotted_keys import Keys, launcher_by_default, number_at
 from dtlint.frameworks.hydra import overrides
 from dtlint.frameworks.keys import claims_of
 from dtlint.frameworks.nemo_recipes import (
@@ -18,6 +18,7 @@ from dtlint.frameworks.nemo_recipes import (
     recipes_model,
     spell_in,
 )
+from dtlint.frameworks.stage_cuts import keyed_cut
 from dtlint.languages.python.building import Run, Seen
 from dtlint.languages.python.building_calls import OWNER
 from dtlint.languages.python.building_values import run_program
@@ -117,11 +118,23 @@ def _reading(built: Built, words: Sequence[Word]) -> Reading:
     root = node_of(built, built.span)
     keys = dotted_keys.keys_of(root, overrides(words)) if root is not None else Keys({})
     _precision(built, recipe)
-    claims = (*(_launch(built) if recipe else ()), *claims_of(keys, table), *_derived(built, keys, recipe))
+    claims = (
+        *(_launch(built) if recipe else ()),
+        *claims_of(keys, table),
+        *_cut(keys, recipe),
+        *_derived(built, keys, recipe),
+    )
     told = {claim.setting for claim in claims}
     shape = "model.name" in told or _is_bridged(built)
     hidden = (claim for claim in _hidden(built, table, told) if not (shape and claim.setting.startswith("model.")))
     return Reading(LAYER, built.span, (*claims, *hidden), framework="nemo", unread=_unread(built, recipe))
+
+
+def _cut(keys: Keys, recipe: bool) -> Iterator[Claim]:
+    model, strategy = ("model.config", "trainer.strategy") if recipe else ("model", "model")
+    layers, stages = number_at(keys, f"{model}.num_layers"), number_at(keys, f"{strategy}.pipeline_model_parallel_size")
+    for section in dict.fromkeys((model, strategy)):
+        yield from keyed_cut(keys, section, layers, stages)
 
 
 def _unread(built: Built, recipe: bool) -> str:

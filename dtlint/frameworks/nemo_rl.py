@@ -10,11 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dtlint.frameworks import Claim, NamedFile, Reading
 from dtlint.frameworks.arguments import stretch
 from dtlint.frameworks.deepspeed_values import format_name, number, whole_number, word
-from dtlint.frameworks.dotted_keys import Keys, put_over
+from dtlint.frameworks.dotted_keys import Keys, number_at, put_over
 from dtlint.frameworks.hydra import option, overrides
 from dtlint.frameworks.keys import ON, Meaning, claims_of, hidden, model_named, product, spelled
 from dtlint.frameworks.lengths import at_most
 from dtlint.frameworks.omegaconf import resolved
+from dtlint.frameworks.stage_cuts import keyed_cut
 from dtlint.languages.json_tree import Document, Node, entry, setting
 from dtlint.languages.traced import Word
 from dtlint.source import Span
@@ -217,6 +218,7 @@ def _derived(keys: Keys, framework: str) -> Iterator[Claim]:
     if framework == "megatron":
         yield from _recomputed(keys)
         yield from _eight_bit(keys)
+        yield from keyed_cut(keys, _MEGATRON, None, number_at(keys, f"{_MEGATRON}.pipeline_model_parallel_size"))
     elif framework == "fsdp":
         yield from _optimizer(keys)
 

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from dtlint.frameworks import Claim
 from dtlint.frameworks.answers import answered, shard_group
 from dtlint.frameworks.deepspeed_values import format_name, number
-from dtlint.frameworks.dotted_keys import Keys
+from dtlint.frameworks.dotted_keys import Keys, number_at
 from dtlint.frameworks.keys import ON, Meaning, Table, claims_of, spelled
+from dtlint.frameworks.stage_cuts import keyed_cut
 from dtlint.languages.json_tree import Node, setting
 from dtlint.record import NamedTuple
 from dtlint.value import Origin, Plain, Setting, Unknown
@@ -153,7 +154,10 @@ def _sharding(keys: Keys, worker: Worker) -> Iterator[Claim]:
 
 
 def _engine(keys: Keys, worker: Worker) -> Iterator[Claim]:
-    """Megatron's switches that verl sets by itself, or takes from override_ddp_config."""
+    """Megatron's switches that verl sets by itself, or takes from override_ddp_config, and how the layers are cut."""
+    layers = number_at(keys, f"{worker.model}.override_config.num_hidden_layers")
+    stages = number_at(keys, f"{worker.megatron}.pipeline_model_parallel_size")
+    yield from keyed_cut(keys, f"{worker.megatron}.override_transformer_config", layers, stages)
     for name, key in (("gradients", "overlap_grad_reduce"), ("parameters", "overlap_param_gather")):
         path = f"{worker.megatron}.override_ddp_config.{key}"
         table = {path: Meaning(f"overlap.{name}", words=ON)}

@@ -9,12 +9,14 @@ from typing import cast
 from dtlint.config import Config
 from dtlint.plan import Plan
 from dtlint.record import NamedTuple
+from dtlint.rulebook.branches import as_combined
 from dtlint.rulebook.confidence import confidence
 from dtlint.rulebook.cures import proposals
 from dtlint.rulebook.evidence import MOST_RELATED, evidence, joined
 from dtlint.rulebook.finding import Finding, Remedy, Summary, Undecided
 from dtlint.rulebook.hits import Hit, by_cause, on_runs, on_tree, tree_of, undecided, values_told
 from dtlint.rulebook.ignores import COLLECTIONS, Ignore, collections_of, hiding, ignores_in, left_out, standing_before
+from dtlint.rulebook.machines import as_started
 from dtlint.rulebook.price import Priced, Watch, priced_proposals, remedies_of
 from dtlint.rulebook.ready import ReadyRule, formula_of
 from dtlint.rulebook.rule import SEVERITIES, WORST_FIRST, Rule, Severity
@@ -78,7 +80,8 @@ def check(runs: RunSet, rules: Sequence[Rule], config: Config) -> Report:
     about_ignores = [rule for rule in ready if rule.rule.each and rule.rule.each.collection in COLLECTIONS]
     others = [rule for rule in ready if rule not in about_ignores]
     marks = [*on_runs(runs, others), *on_tree(runs, tree_of(runs), others)]
-    hits = [as_known(mark, runs.runs) for mark in marks if isinstance(mark, Hit)]
+    found = (as_started(as_known(mark, runs.runs)) for mark in marks if isinstance(mark, Hit))
+    hits = as_combined(tuple(found), runs.runs)
     open_rules = undecided(marks)
     ignores, new_ignores = _ignores(runs, config)
     sightings, unused = _without_ignored(_sighted(hits, config), ignores)

@@ -61,15 +61,17 @@ BASES = ("/verl/trainer/config/",)
 
 def role_of_config(path: str) -> str:
     """The same for a config that no launch names, by its own name and the folders that it lies in."""
-    if any(base in f"/{path}" for base in BASES):
+    if is_below_tests(path) or any(base in f"/{path}" for base in BASES):
         return "other"
     *folders, name = PurePosixPath(path.lower()).parts or ("",)
     words = PurePosixPath(name).stem.replace("-", "_").split("_")
     return "train" if "train" in name or CONFIGS.isdisjoint((*folders, *words)) else "other"
 
 
-TESTS = frozenset(("test", "tests", "unit_tests", "functional_tests", "unittests"))
-"""Folders whose programs and scripts try code out; what they build is not trained."""
+TESTS = frozenset(
+    ("test", "tests", "unit_tests", "functional_tests", "unittests", "test_fixtures", "testdata", "test_data")
+)
+"""Folders whose programs, scripts and configs try code out; what they build is not trained."""
 
 
 def is_below_tests(path: str) -> bool:

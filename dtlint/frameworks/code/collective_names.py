@@ -43,10 +43,10 @@ OPEN = frozenset(
 """The collectives of torch.distributed, which deepspeed.comm has too; send and recv are between two ranks."""
 _PACKAGES = ("torch.distributed", "torch.distributed.distributed_c10d", "deepspeed.comm")
 
-ALWAYS, SHARDED, STAGE_3, ENGINE = "always", "sharded", "stage 3", "engine"
+ALWAYS, SHARDED, STAGE_3, ENGINE, FSDP = "always", "sharded", "stage 3", "engine", "fsdp"
 BARRIER = "lightning 2.1"
-"""What a call needs to hold a collective: nothing, a sharded model, ZeRO-3, DeepSpeed or FSDP behind a front end, or a
-release of Lightning whose Trainer.save_checkpoint ends in a barrier (trainer.py of 2.1.0; 2.0.9 has none).
+"""What a call needs to hold a collective: nothing, a sharded model, ZeRO-3, DeepSpeed or FSDP behind a front end, FSDP
+alone, or a release of Lightning whose Trainer.save_checkpoint ends in a barrier (trainer.py of 2.1.0; 2.0.9 has none).
 """
 
 _METHODS: Mapping[str, Mapping[str, str]] = {

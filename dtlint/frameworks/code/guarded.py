@@ -9,9 +9,11 @@ from itertools import islice
 from types import UnionType
 
 from dtlint.frameworks import Member
+from dtlint.frameworks.code.collective_names import FSDP, SHARDED, STAGE_3
 from dtlint.frameworks.code.ranks import Side, asks_for_mesh_rank, is_alone, side_of
 from dtlint.frameworks.code.reached import Reached, Search, first_only
 from dtlint.frameworks.code.serving import endless, in_branch
+from dtlint.frameworks.code.stages import is_below_stage_3
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.editing import moved_behind, standing
 from dtlint.languages.python.places import Place, place_of
@@ -58,8 +60,9 @@ def _found(program: Program, module: Module) -> dict[tuple[str, int], Member]:
             continue
         if _listens(guarded, reached) or _is_answered(search, guarded, reached):
             continue
-        if stands(guarded.place) is not False:
-            found[key] = _member(guarded, reached)
+        needs = _needs(guarded, reached)
+        if needs and stands(guarded.place) is not False:
+            found[key] = _member(guarded, reached, needs)
         if len(found) >= MAX_MEMBERS:
             break
     return found
@@ -90,12 +93,22 @@ def _names_peer(guarded: _Guarded, reached: Reached) -> bool:
     return any(dotted(item) == dotted(test) for item in given)
 
 
-def _member(guarded: _Guarded, reached: Reached) -> Member:
+def _needs(guarded: _Guarded, reached: Reached) -> str:
+    """What the call needs to hold a collective where it stands; "" where it holds none: below ZeRO-3 DeepSpeed gathers
+    no weights.
+    """
+    needs = reached.collective.needs
+    if needs not in (SHARDED, STAGE_3) or not is_below_stage_3((*guarded.place.guards, *reached.place.guards)):
+        return needs
+    return FSDP if needs == SHARDED else ""
+
+
+def _member(guarded: _Guarded, reached: Reached, needs: str) -> Member:
     span = guarded.place.module.span(guarded.place.node)
     fields: dict[str, Setting] = {
         "call": written(reached.collective.name, span),
         "through": written(reached.through, span),
-        "needs": written(reached.collective.needs, span),
+        "needs": written(needs, span),
         "condition": written(_condition(guarded), guarded.span),
     }
     related = [(guarded.span, "only some ranks pass here")]

@@ -23,6 +23,11 @@ class _Topic(NamedTuple):
     settings: tuple[str, ...]
 
 
+_OVERLAP = frozenset(("overlap", "overlapped", "overlapping", "async"))
+_OPTIMIZER = frozenset(("optim", "optimizer", "optimizers"))
+_SHARDED = frozenset(("distributed", "partitioned", "sharded", "sharding", "zero", "zero1", "zero2", "zero3"))
+_DATA_PARALLEL = ("overlap.gradients", "overlap.parameters")
+
 _TOPICS = (
     _Topic((frozenset(("recompute", "recomputation")),), ("checkpointing.activations", "checkpointing.layers")),
     _Topic(
@@ -38,9 +43,26 @@ _TOPICS = (
         ("parallel.stage_layers",),
     ),
     _Topic((frozenset(("layer", "layers")), frozenset(("noop", "list"))), ("parallel.stage_layers",)),
+    _Topic((_SHARDED, _OPTIMIZER), ("sharding.stage", *_DATA_PARALLEL)),
+    _Topic((_OVERLAP, frozenset(("tp", "tensor", "sequence"))), ("overlap.tensor",)),
+    _Topic((_OVERLAP, frozenset(("pp", "pipeline", "p2p"))), ("overlap.pipeline",)),
+    _Topic(
+        (
+            _OVERLAP,
+            _OPTIMIZER
+            | frozenset(
+                (
+                    "allgather", "allreduce", "comm", "communication", "ddp", "dp", "gather", "grad", "gradient",
+                    "gradients", "grads", "param", "parameter", "parameters", "params", "reduce",
+                )
+            ),
+        ),
+        _DATA_PARALLEL,
+    ),
 )  # fmt: skip
 """The first that a name speaks of counts. Flags that have been met: --pipeline-model-parallel-blocks (Yuan-2.0),
---custom-pipeline-layers and --custom-pipeline-recompute-layers (AIAK), --num-layer-list and --noop-layers (MindSpeed).
+--custom-pipeline-layers and --custom-pipeline-recompute-layers (AIAK), --num-layer-list and --noop-layers (MindSpeed),
+--overlapped-distributed-optimizer (Megatron-LLaMA).
 """
 
 

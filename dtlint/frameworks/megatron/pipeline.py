@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dtlint.frameworks import Claim
 from dtlint.frameworks.megatron.given import Given
 from dtlint.frameworks.options import literal_place
+from dtlint.frameworks.stage_cuts import with_ends, with_extras
 from dtlint.languages.traced import Word, setting_of
 from dtlint.value import Origin, Unknown
 
@@ -102,30 +103,9 @@ def _uneven(given: Given) -> Iterator[Claim]:
         return
     if 1 < stages <= MOST_LAYERS:
         extras = [given.has(flag) for flag in EXTRAS]
-        cut = (
-            _with_extras(layers, stages, *extras) if first is last is None else _with_ends(layers, stages, first, last)
-        )
+        cut = with_extras(layers, stages, *extras) if first is last is None else with_ends(layers, stages, first, last)
         value = setting_of(anchor, cut) if cut else Unknown("the stages do not come out whole", "", _origin(anchor))
         yield Claim("parallel.stage_layers", value, anchor.shown)
-
-
-def _with_ends(layers: int, stages: int, first: int | None, last: int | None) -> tuple[int, ...]:
-    """Stage sizes when the first or the last stage has a size of its own; () if the rest does not divide."""
-    between = stages - (first is not None) - (last is not None)
-    left = layers - (first or 0) - (last or 0)
-    if between < 1 or left < 0 or left % between:
-        return ()
-    head = () if first is None else (first,)
-    tail = () if last is None else (last,)
-    return (*head, *[left // between] * between, *tail)
-
-
-def _with_extras(layers: int, stages: int, embedding: bool, loss: bool) -> tuple[int, ...]:
-    """Stage sizes when embedding and loss count as a layer each; () if the sum does not divide."""
-    size, left = divmod(layers + embedding + loss, stages)
-    if left:
-        return ()
-    return (size - embedding, *[size] * (stages - 2), size - loss)
 
 
 def _origin(word: Word) -> Origin:

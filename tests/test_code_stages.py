@@ -1,0 +1,57 @@
+"""What a condition on the ZeRO stage says of the calls behind it: below stage 3 Accelerate gathers no weights."""
+
+import pytest
+
+from dtlint.api import check
+
+PROGRAM = """from accelerate import Accelerator
+from transformers.integrations import is_deepspeed_zero3_enabled
+from net import Net, args
+
+accelerator = Accelerator()
+model = accelerator.prepare(Net())
+for batch in range(8):
+    accelerator.backward(model(batch))
+
+
+def write():
+    model.save_pretrained("out", state_dict=accelerator.get_state_dict(model))
+
+
+{test}
+    model.save_pretrained("out", state_dict=accelerator.get_state_dict(model))
+else:
+    if accelerator.is_main_process:
+        {call}
+"""
+HERE = 'model.save_pretrained("out", state_dict=accelerator.get_state_dict(model))'
+CONFIGS = {
+    "deepspeed": "distributed_type: DEEPSPEED\ndeepspeed_config:\n  zero_stage: 3\nnum_processes: 8\n",
+    "fsdp": "distributed_type: FSDP\nfsdp_config:\n  fsdp_sharding_strategy: FULL_SHARD\nnum_processes: 8\n",
+}
+
+
+@pytest.mark.parametrize("call", [HERE, "write()"])
+@pytest.mark.parametrize(
+    ("test", "deepspeed", "fsdp"),
+    [
+        ("if accelerator.state.deepspeed_plugin.zero_stage == 3:", False, True),
+        ("if not args.zero_stage < 3:", False, True),
+        ("if is_deepspeed_zero3_enabled():", False, True),
+        ("if args.zero_stage >= 3 or args.zero3:", False, True),
+        ("if args.zero_stage == 2:", True, True),
+        ("if args.every:", True, True),
+    ],
+)
+def test_the_else_of_stage_3(tree, test, call, deepspeed, fsdp):
+    """Under FSDP get_state_dict gathers whatever the stage of DeepSpeed is."""
+    for name, expected in (("deepspeed", deepspeed), ("fsdp", fsdp)):
+        tree(
+            {
+                "train.py": PROGRAM.format(test=test, call=call),
+                "conf.yaml": CONFIGS[name],
+                "run.sh": "accelerate launch --config_file conf.yaml train.py\n",
+            }
+        )
+        rules = {finding.rule for finding in check(["run.sh"]).findings}
+        assert ("collective-rank-guarded" in rules) is expected
