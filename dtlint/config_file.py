@@ -52,7 +52,7 @@ def _without_paths(table: dict[str, Toml]) -> dict[str, Toml]:
 
 
 def _table(text: str, path: str, prefix: tuple[str, ...]) -> dict[str, Toml]:
-    from dtlint.languages.toml import deep_key
+    from dtlint.deep_keys import deep_key
 
     if sys.version_info >= (3, 11):
         import tomllib

@@ -33,6 +33,7 @@ ROOMS = (
     "plan",
     "config_schema",
     "config",
+    "deep_keys",
     "config_file",
     "languages",
     "frameworks",

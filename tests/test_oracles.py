@@ -39,7 +39,14 @@ def rows(answers: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in answers.read_text(encoding="utf-8").splitlines()[1:]]
 
 
-def compared(row: Mapping[str, Any], folder: Path) -> Comparison:
+def pinned(answers: Path) -> str:
+    """The release of Accelerate that was asked, as a file asks for it: what it refuses differs between releases."""
+    versions = json.loads(answers.read_text(encoding="utf-8").splitlines()[0])["versions"]
+    return f"accelerate=={versions['accelerate']}\n" if "accelerate" in versions else ""
+
+
+def compared(row: Mapping[str, Any], folder: Path, asked: str) -> Comparison:
+    (folder / "requirements.txt").write_text(asked, encoding="utf-8")
     for name, text in row["files"].items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -60,7 +67,8 @@ def _differing(derived: Mapping[str, Any], report: Report) -> Iterator[str]:
 
 @pytest.fixture(scope="module", params=ANSWERS, ids=lambda path: path.stem)
 def comparisons(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Comparison]:
-    return [compared(row, tmp_path_factory.mktemp("question")) for row in rows(request.param)]
+    asked = pinned(request.param)
+    return [compared(row, tmp_path_factory.mktemp("question"), asked) for row in rows(request.param)]
 
 
 def test_verdicts_agree_in_every_kind(comparisons: list[Comparison]) -> None:

@@ -172,10 +172,13 @@ def _prose(source: Source) -> Iterator[Pin]:
     yield from _of_repository(source)
 
 
+_INSTALLING = r"(?mi)^[^\n#]*\b(?:pip3?|uv|conda|mamba)\b[^\n]{0,80}?\b(?:install|add)\b(?:[^\n]*\\\r?\n)*[^\n]*"
+"""A command that installs, with the lines that it goes on in."""
+
+
 def _installs(source: Source) -> Iterator[Pin]:
     """What a command installs (`!pip install deepspeed==0.3.7`)."""
-    command = r"(?mi)^[^\n#]*\b(?:pip3?|uv|conda|mamba)\b[^\n]{0,80}?\b(?:install|add)\b(?:[^\n]*\\\r?\n)*[^\n]*"
-    for line in re.finditer(command, source.text):
+    for line in re.finditer(_INSTALLING, source.text):
         yield from _found(source, rf"""(?<=[\s"'])(?P<name>{_names()}){_EXTRAS}{_SPECIFIER}""", line.span())
         yield from _of_repository(source, line.span())
 

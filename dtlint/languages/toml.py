@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import sys
 
+from dtlint.deep_keys import MAX_DEPTH, deep_key
 from dtlint.languages.json_tree import Document, Entry, Kind, Node
 from dtlint.languages.placeholders import HOLE, is_placeholder
 from dtlint.languages.traced import UNKNOWN_CHARACTER
@@ -21,8 +22,6 @@ else:
 
 MAX_LENGTH = 1_000_000
 """Characters of a file beyond which it is not read; no config is as long."""
-MAX_DEPTH = 100
-"""Arrays and inline tables nested deeper than this are not read; no config is."""
 
 LARGEST = 10**40
 """Whole numbers from here on are as good as infinite; with floats no arithmetic can overflow."""
@@ -30,7 +29,6 @@ LARGEST = 10**40
 _UNKNOWN_AS_VALID = "0"
 """What stands for an unknown character while the text is checked: a number by itself, and part of any word."""
 _TEMPLATE = re.compile(r"\{\{|\{%")
-_DEEP_KEY = rf"""(?<![\w-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){{{MAX_DEPTH}}}"""
 _TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
 _PLACE = re.compile(r"\(at line (\d+), column (\d+)\)$")
 _BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
@@ -64,12 +62,6 @@ def read_toml(source: Source) -> Document:
         return Document(source, None, (Problem(scan.too_deep, _TOO_DEEP),))
     whole = source.span(0, len(source.text.rstrip()))
     return Document(source, _object(scan.root, whole))
-
-
-def deep_key(text: str) -> int | None:
-    """Where a dotted key begins that is nested too deep to be read; what looks like one counts, wherever it stands."""
-    found = re.search(_DEEP_KEY, text)
-    return found.start() if found is not None else None
 
 
 def _checked(text: str) -> str:

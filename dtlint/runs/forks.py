@@ -18,7 +18,7 @@ from dtlint.value import Value
 
 UNKNOWN = "config.unknown"
 _SECTION = "Megatron-LM"
-_FORK = re.compile(r"git\s+clone\b[^\n]*?[/:](?!NVIDIA/)[\w.-]+/Megatron[\w.-]*", re.IGNORECASE)
+_FORK = re.compile(r"git\s{1,4}clone\b[^\n]{0,200}?[/:](?!NVIDIA/)[\w.-]{1,80}/Megatron", re.IGNORECASE)
 """A command that fetches a Megatron of somebody else."""
 _LARGEST = 200_000
 """Largest script in which such a command is looked for, in bytes."""

@@ -124,7 +124,7 @@ STARTS = re.compile(
 )
 """Words of a script that start several processes, or that only training takes."""
 
-_STARTED = re.compile(r"([^\s'\"=;|&]+\.py)\b|\spython3?\s+-m\s+([\w.]+)")
+_STARTED = re.compile(r"(?<![^\s'\"=;|&])([^\s'\"=;|&]+\.py)\b|\spython3?\s{1,4}-m\s{1,4}([\w.]+)")
 
 
 def may_train(text: str) -> bool:
