@@ -18,6 +18,7 @@ MISSPELT = f"{MEGATRON.replace('megatron/', '')} --tensor-model-parallel-size 8 
 
 
 def severities(folder: Path, named: bool, rule: str) -> list[str]:
+    (folder / ".git").mkdir(exist_ok=True)
     asked = folder / "run.sh" if named else folder
     return [finding.severity for finding in check([asked]).findings if finding.rule == rule]
 

@@ -14,14 +14,18 @@ ENGINES = frozenset((ACCELERATE, DEEPSPEED))
 
 
 def marked(runs: Iterable[Run], asked: Collection[str]) -> tuple[Run, ...]:
-    """The runs, those marked as spare that are the config of an engine alone where other runs that train are launched,
-    and those as unseen whose program is elsewhere. `asked` are the paths of files that the user names: who names a file
-    asks about it.
+    """The runs, those marked as spare that are the config of an engine alone where other runs that train are launched.
+    `asked` are the paths of files that the user names: who names a file asks about it.
     """
-    kept = tuple(run._replace(unseen=True) if _is_unseen(run, asked) else run for run in runs)
+    kept = tuple(runs)
     if not any(run.launch is not None and run.role != "other" for run in kept):
         return kept
     return tuple(run._replace(spare=True) if _is_spare(run, asked) else run for run in kept)
+
+
+def with_unseen(runs: Iterable[Run], asked: Collection[str]) -> tuple[Run, ...]:
+    """The runs of a repository, those marked as unseen whose program it does not have; `asked` as above."""
+    return tuple(run._replace(unseen=True) if _is_unseen(run, asked) else run for run in runs)
 
 
 def _is_spare(run: Run, asked: Collection[str]) -> bool:
