@@ -171,3 +171,97 @@ class TestACopyOfTheFramework:
         found = findings()["distributed-optimizer-off"]
         assert found.span.path == "pretrain_gpt.py"
         assert all("sharding." not in remedy.text for remedy in found.remedies)
+
+
+def severities(*rules):
+    return {finding.rule: finding.severity for finding in check(["."]).findings if finding.rule in rules}
+
+
+class TestAProgramThatIsAFork:
+    """What a rule knows of the releases is a note there."""
+
+    OF_RELEASES = ("distributed-optimizer-off", "setting-type", "refused-combination")
+    FAULTY = f"{LAUNCH} --train-iters 1e6 --recompute-granularity selective --recompute-method uniform"
+
+    def test_without_a_sign_of_a_fork_they_stand(self, tree):
+        tree({"run.sh": self.FAULTY})
+        assert severities(*self.OF_RELEASES) == dict(zip(self.OF_RELEASES, ("warning", "error", "error"), strict=True))
+
+    @pytest.mark.parametrize("flags", ["--num-subgroup 8", "--outer-sync-interval 50 --num-subgroup 8"])
+    def test_flags_that_no_release_has(self, tree, flags):
+        tree({"run.sh": f"{self.FAULTY} {flags}"})
+        assert severities(*self.OF_RELEASES) == dict.fromkeys(self.OF_RELEASES, "note")
+        assert "this program is a fork: no release" in findings()["distributed-optimizer-off"].message
+
+    def test_a_misspelt_flag_is_no_sign(self, tree):
+        tree({"run.sh": f"{self.FAULTY} --use-mpi"})
+        assert severities("distributed-optimizer-off", "unknown-setting") == {
+            "distributed-optimizer-off": "warning",
+            "unknown-setting": "error",
+        }
+
+    def test_nor_is_one_that_the_program_adds_itself(self, tree):
+        program = f"{PROGRAM}\ndef extra(parser):\n    parser.add_argument('--num-subgroup', type=int)\n"
+        tree({"run.sh": f"{self.FAULTY} --num-subgroup 8", "pretrain_gpt.py": program})
+        assert severities(*self.OF_RELEASES)["refused-combination"] == "error"
+
+    def test_one_that_a_copy_of_megatron_adds_is(self, tree):
+        parser = PARSER.replace('"--fp16"', '"--num-subgroup", type=int)\n    group.add_argument("--train-iters"')
+        known = parser.replace('"--checkpoint-activations"', '"--use-distributed-optimizer"')
+        tree({"run.sh": f"{LAUNCH} --num-subgroup 8", "pretrain_gpt.py": PROGRAM, "megatron/arguments.py": known})
+        assert severities("distributed-optimizer-off") == {"distributed-optimizer-off": "note"}
+
+    @pytest.mark.parametrize(
+        "line", ["import modellink", "from mindspeed import megatron_adaptor", "import my_adaptor"]
+    )
+    def test_an_adaptor_that_the_program_imports(self, tree, line):
+        tree({"run.sh": self.FAULTY, "pretrain_gpt.py": f"{line}\n{PROGRAM}"})
+        assert set(severities(*self.OF_RELEASES).values()) == {"note"}
+
+    @pytest.mark.parametrize(
+        ("name", "text"),
+        [
+            (".gitmodules", '[submodule "m"]\n\tpath = m\n\turl = https://github.com/someone/Megatron-DeepSpeed.git\n'),
+            ("README.md", "```\ngit clone https://github.com/someone/Megatron-LM\n```\n"),
+        ],
+    )
+    def test_a_fork_that_is_fetched(self, tree, name, text):
+        tree({"run.sh": self.FAULTY, name: text})
+        assert set(severities(*self.OF_RELEASES).values()) == {"note"}
+        assert "someone/Megatron" in findings()["distributed-optimizer-off"].message
+
+    @pytest.mark.parametrize("owner", ["NVIDIA", "deepspeedai", "microsoft"])
+    def test_a_release_that_is_fetched(self, tree, owner):
+        tree({"run.sh": self.FAULTY, "README.md": f"git clone https://github.com/{owner}/Megatron-LM\n"})
+        assert severities(*self.OF_RELEASES)["refused-combination"] == "error"
+
+    def test_degrees_that_do_not_fit_stay_errors(self, tree):
+        launch = LAUNCH.replace("--tensor-model-parallel-size 2", "--tensor-model-parallel-size 3")
+        tree({"run.sh": f"{launch} --num-subgroup 8"})
+        assert severities("world-size-mismatch") == {"world-size-mismatch": "error"}
+
+    def test_a_config_of_deepspeed_beside_it_is_read_by_deepspeed(self, tree):
+        config = '{"train_batch_size": 64, "gradient_accumulation_steps": "8"}'
+        flags = "--deepspeed --deepspeed_config ds.json --num-subgroup 8"
+        tree({"run.sh": f"{LAUNCH} {flags}", "ds.json": config})
+        assert severities("setting-type") == {"setting-type": "error"}
+
+
+class TestTypesOfAParserInTheTree:
+    @pytest.mark.parametrize(("kind", "told"), [("float", False), ("int", True)])
+    def test_the_copy_of_megatron_decides(self, tree, kind, told):
+        parser = PARSER.replace(
+            '"--fp16"', f'"--rotary-base", type={kind}, default=10000)\n    group.add_argument("--x"'
+        )
+        launch = f"{LAUNCH} --rotary-base 1000000.0"
+        tree({"run.sh": launch, "pretrain_gpt.py": PROGRAM, "megatron/training/arguments.py": parser})
+        assert ("setting-type" in findings()) is told
+
+    @pytest.mark.parametrize(("kind", "told"), [("float", False), ("int", True)])
+    def test_so_does_a_parser_of_the_program(self, tree, kind, told):
+        program = (
+            "from megatron.training import pretrain\nfrom arguments import extra\n\npretrain(None, None, None, extra)\n"
+        )
+        arguments = f"def extra(parser):\n    parser.add_argument('--rotary-base', type={kind}, default=10000)\n"
+        tree({"run.sh": f"{LAUNCH} --rotary-base 1e6", "pretrain_gpt.py": program, "arguments.py": arguments})
+        assert ("setting-type" in findings()) is told

@@ -13,6 +13,7 @@ from dtlint.rulebook.confidence import confidence
 from dtlint.rulebook.cures import proposals
 from dtlint.rulebook.evidence import MOST_RELATED, evidence, joined
 from dtlint.rulebook.finding import Finding, Remedy, Summary, Undecided
+from dtlint.rulebook.forked import as_of_releases
 from dtlint.rulebook.hits import Hit, by_cause, on_runs, on_tree, tree_of, undecided, values_told
 from dtlint.rulebook.ignores import COLLECTIONS, Ignore, collections_of, hiding, ignores_in, left_out, standing_before
 from dtlint.rulebook.price import Priced, Watch, priced_proposals, remedies_of
@@ -78,7 +79,7 @@ def check(runs: RunSet, rules: Sequence[Rule], config: Config) -> Report:
     about_ignores = [rule for rule in ready if rule.rule.each and rule.rule.each.collection in COLLECTIONS]
     others = [rule for rule in ready if rule not in about_ignores]
     marks = [*on_runs(runs, others), *on_tree(runs, tree_of(runs), others)]
-    hits = [as_known(mark, runs.runs) for mark in marks if isinstance(mark, Hit)]
+    hits = [as_of_releases(as_known(mark, runs.runs), runs.runs) for mark in marks if isinstance(mark, Hit)]
     open_rules = undecided(marks)
     ignores, new_ignores = _ignores(runs, config)
     sightings, unused = _without_ignored(_sighted(hits, config), ignores)
@@ -186,7 +187,8 @@ def _sighting(group: Sequence[Hit], config: Config) -> Sighting:
 
 
 def _headline(hit: Hit) -> str:
-    return hit.ready.sentence(hit.verdict.say or hit.ready.rule.say, hit.scope)
+    said = hit.ready.sentence(hit.verdict.say or hit.ready.rule.say, hit.scope)
+    return f"{said}; this program is a fork: {hit.fork}" if hit.fork else said
 
 
 def _ignores(runs: RunSet, config: Config) -> tuple[list[Ignore], tuple[str, ...]]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from dtlint.frameworks import Reading
+from dtlint.languages.python.tree import Argument
 from dtlint.runs.tree import Tree
 from dtlint.source import Source, Unreadable
 
 PARSER_FILES = ("megatron/training/arguments.py", "megatron/arguments.py")
 """Where Megatron's parser lies: since core_v0.6, and before."""
 
+PARSER = "program-parser"
+"""The layer of a parser of Megatron in the tree."""
 _OF_EVERY_RELEASE = frozenset(("--tensor-model-parallel-size", "--num-layers", "--micro-batch-size"))
 """Flags by which a file is told to be Megatron's parser."""
 
@@ -33,12 +36,22 @@ def parser_reading(tree: Tree, folders: Sequence[Path], readings: Sequence[Readi
     from dtlint.frameworks.megatron.known import training_names
     from dtlint.runs.programs import module_in
 
-    arguments = module_in(tree, source).arguments.values()
+    arguments = tuple(module_in(tree, source).arguments.values())
     own = frozenset(flag for argument in arguments for flag in argument.flags)
     if not own >= _OF_EVERY_RELEASE:
         return []
     more = (reading.declares for reading in readings)
-    return [Reading("program-parser", refuses=frozenset(training_names()).difference(own, *more))]
+    refused = frozenset(training_names()).difference(own, *more)
+    return [Reading(PARSER, refuses=refused, declares=own, types=types_of(arguments))]
+
+
+def types_of(arguments: Iterable[Argument]) -> dict[str, str]:
+    """The types of a parser's flags as `Reading.types` has them."""
+    return {flag: _type(argument) for argument in arguments for flag in argument.flags}
+
+
+def _type(argument: Argument) -> str:
+    return argument.kind if argument.action == "store" else "flag"
 
 
 def _parsers(tree: Tree, folders: Sequence[Path]) -> Iterator[Source]:

@@ -9,7 +9,7 @@ from dtlint.frameworks.arguments import stretch, texts
 from dtlint.frameworks.megatron.combinations import excluded_flags, refused_combinations
 from dtlint.frameworks.megatron.cuts import misfit_cuts
 from dtlint.frameworks.megatron.flags import inert_flags, removed_flags, unknown_flags
-from dtlint.frameworks.megatron.forks import fork_claims
+from dtlint.frameworks.megatron.forks import foreign_flags, fork_claims
 from dtlint.frameworks.megatron.given import Given, has_deepspeed, read_flags, switched
 from dtlint.frameworks.megatron.meanings import MEANINGS, Meaning
 from dtlint.frameworks.megatron.model import model_claims
@@ -75,6 +75,7 @@ def read_arguments(words: Sequence[Word], place: Span) -> Reading:
         unread=_replaced(given),
         collections=_collections(given, swift),
         refuses=frozenset() if swift else excluded_flags(given),
+        foreign=() if swift or is_slime(given) else foreign_flags(given),
     )
 
 

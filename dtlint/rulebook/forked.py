@@ -1,0 +1,30 @@
+"""Findings on forks: what a rule knows of a framework's releases, a fork may do otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dtlint.rulebook.hits import Hit
+from dtlint.runs.forks import FORKED, UNKNOWN
+from dtlint.runs.model import Run
+
+_OF_FILES = UNKNOWN.partition(".")[0] + "."
+"""How collections of what stands in files and command lines begin."""
+
+
+def as_of_releases(hit: Hit, runs: Sequence[Run]) -> Hit:
+    """A hit with the outcome that is certain: of a rule about the releases, advice for a program that is a fork."""
+    if hit.run is None or not hit.ready.rule.stock:
+        return hit
+    run = runs[hit.run]
+    fork = run.plan.dialect.fork
+    return hit._replace(certain="advice", fork=fork) if fork and _is_of_the_fork(hit, run) else hit
+
+
+def _is_of_the_fork(hit: Hit, run: Run) -> bool:
+    """Whether a hit is about what the fork reads; a config beside its command line is read by another package."""
+    each, member = hit.ready.rule.each, hit.scope.member
+    if each is None or member is None or not each.collection.startswith(_OF_FILES):
+        return True
+    own = (reading for reading in run.readings if reading.layer == FORKED)
+    return any(member.place == other.place for reading in own for other in reading.collections.get(each.collection, ()))
