@@ -265,3 +265,38 @@ class TestTypesOfAParserInTheTree:
         arguments = f"def extra(parser):\n    parser.add_argument('--rotary-base', type={kind}, default=10000)\n"
         tree({"run.sh": f"{LAUNCH} --rotary-base 1e6", "pretrain_gpt.py": program, "arguments.py": arguments})
         assert ("setting-type" in findings()) is told
+
+
+OLD_PARSER = PARSER.replace("--tensor-model-parallel-size", "--model-parallel-size").replace("--micro-batch", "--batch")
+OLD_LAUNCH = (
+    "deepspeed --num_gpus 8 pretrain_gpt2.py --model-parallel-size 1 --num-layers 24 --hidden-size 1024"
+    " --num-attention-heads 16 --seq-length 1024 --max-position-embeddings 1024 --batch-size 4 --fp16"
+    " --deepspeed --deepspeed_config ds.json"
+)
+STAGE_2 = '{"train_batch_size": 2048, "gradient_accumulation_steps": 1, "zero_optimization": {"stage": 2}}'
+
+
+class TestWithoutAPipelineEngine:
+    @pytest.mark.parametrize(
+        ("parser", "told"),
+        [
+            (OLD_PARSER.replace("--pipeline-model-parallel-size", "--other"), False),
+            (OLD_PARSER, True),
+            ("", True),
+        ],
+    )
+    def test_a_copy_that_has_no_flag_for_a_pipeline_builds_none(self, tree, parser, told):
+        tree({"run.sh": OLD_LAUNCH, "ds.json": STAGE_2, "pretrain_gpt2.py": PROGRAM, "megatron/arguments.py": parser})
+        assert ("zero-stage-pipeline-conflict" in findings()) is told
+
+
+class TestAnotherFrameworksArguments:
+    """The usual names with `_` in them are many programs' (a Trainer's config of a model)."""
+
+    SHAPE = "--hidden_size 512 --num_attention_heads 8 --max_position_embeddings 1024 --vocab_size 64798"
+
+    def test_are_not_megatrons(self, tree):
+        launch = f"deepspeed --num_gpus 8 train.py --output_dir out --deepspeed ds.json {self.SHAPE}"
+        tree({"run.sh": launch, "ds.json": STAGE_2, "train.py": "from transformers import Trainer\n"})
+        assert plan().value("framework") == "deepspeed"
+        assert "zero-stage-pipeline-conflict" not in findings()

@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from dtlint.frameworks import Reading
+from dtlint.frameworks import Claim, Reading
 from dtlint.languages.python.tree import Argument
 from dtlint.runs.tree import Tree
 from dtlint.source import Source, Unreadable
+from dtlint.value import default
 
 PARSER_FILES = ("megatron/training/arguments.py", "megatron/arguments.py")
 """Where Megatron's parser lies: since core_v0.6, and before."""
 
 PARSER = "program-parser"
 """The layer of a parser of Megatron in the tree."""
-_OF_EVERY_RELEASE = frozenset(("--tensor-model-parallel-size", "--num-layers", "--micro-batch-size"))
-"""Flags by which a file is told to be Megatron's parser."""
+_OF_EVERY_RELEASE = (
+    frozenset(("--num-layers",)),
+    frozenset(("--tensor-model-parallel-size", "--model-parallel-size")),
+    frozenset(("--micro-batch-size", "--batch-size")),
+)
+"""Flags by which a file is told to be Megatron's parser, the newer and the older name of each."""
+_OF_PIPELINES = frozenset(("--pipeline-model-parallel-size", "--no-pipeline-parallel"))
+"""Flags of which a parser has one at least where its program can build a pipeline."""
 
 _FROM_CLASSES = "ArgumentGroupFactory"
 """What makes flags of the fields of classes in newer releases (megatron/training/argument_utils.py): the calls of
@@ -38,11 +45,18 @@ def parser_reading(tree: Tree, folders: Sequence[Path], readings: Sequence[Readi
 
     arguments = tuple(module_in(tree, source).arguments.values())
     own = frozenset(flag for argument in arguments for flag in argument.flags)
-    if not own >= _OF_EVERY_RELEASE:
+    if any(own.isdisjoint(names) for names in _OF_EVERY_RELEASE):
         return []
-    more = (reading.declares for reading in readings)
+    more = [reading.declares for reading in readings]
     refused = frozenset(training_names()).difference(own, *more)
-    return [Reading(PARSER, refuses=refused, declares=own, types=types_of(arguments))]
+    claims = tuple(_without_pipeline(own.union(*more)))
+    return [Reading(PARSER, None, claims, refuses=refused, declares=own, types=types_of(arguments))]
+
+
+def _without_pipeline(flags: frozenset[str]) -> Iterator[Claim]:
+    """That the program builds no pipeline, be it of one stage, where its parser has no flag that speaks of one."""
+    if flags.isdisjoint(_OF_PIPELINES):
+        yield Claim("parallel.pipeline_engine", default(False, "the parser in the tree"))
 
 
 def types_of(arguments: Iterable[Argument]) -> dict[str, str]:

@@ -46,10 +46,11 @@ _USUAL = frozenset(
 
 
 def recognise(words: Sequence[Word]) -> bool:
-    """Whether a program's arguments are Megatron's: a flag that only Megatron has and another, or three usual ones."""
+    """Whether a program's arguments are Megatron's: a flag that only Megatron has and another, or three usual ones as
+    Megatron spells them."""
     names = {_names(word) for word in words}
     telling, usual = len(names & _TELLING), len(names & _USUAL)
-    return (telling >= 1 and telling + usual >= 2) or usual >= 3
+    return (telling >= 1 and telling + usual >= 2) or len(_USUAL & {_dashed(word) for word in words}) >= 3
 
 
 def read_arguments(words: Sequence[Word], place: Span) -> Reading:
@@ -83,6 +84,11 @@ def _names(word: Word) -> str:
     """The name of the flag that a word is, "" if it is none."""
     head = known_head(word)
     return canonical(head.partition("=")[0]) if head.startswith("--") else ""
+
+
+def _dashed(word: Word) -> str:
+    """The name of a flag as Megatron spells it; with `_` in it the usual ones are the arguments of many programs."""
+    return "" if "_" in known_head(word).partition("=")[0] else _names(word)
 
 
 def _claim(option: Option) -> Claim | None:
