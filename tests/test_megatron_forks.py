@@ -300,3 +300,21 @@ class TestAnotherFrameworksArguments:
         tree({"run.sh": launch, "ds.json": STAGE_2, "train.py": "from transformers import Trainer\n"})
         assert plan().value("framework") == "deepspeed"
         assert "zero-stage-pipeline-conflict" not in findings()
+
+
+class TestTheMicroBatchOfOldReleases:
+    """--batch-size feeds the model; train_batch_size of the DeepSpeed config does not."""
+
+    def test_decides_over_what_a_config_would_give(self, tree):
+        tree({"run.sh": OLD_LAUNCH, "ds.json": STAGE_2})
+        assert plan().value("batch.micro") is None
+        assert not {"undersized-memory-oom", "batch-triple-mismatch"} & findings().keys()
+
+    def test_a_micro_batch_in_the_config_stands(self, tree):
+        config = STAGE_2.replace('"train_batch_size": 2048', '"train_micro_batch_size_per_gpu": 4')
+        tree({"run.sh": OLD_LAUNCH, "ds.json": config})
+        assert plan().value("batch.micro") == 4
+
+    def test_without_the_flag_it_follows_from_the_config(self, tree):
+        tree({"run.sh": OLD_LAUNCH.replace("--batch-size 4", ""), "ds.json": STAGE_2})
+        assert plan().value("batch.micro") == 256

@@ -16,6 +16,7 @@ from dtlint.runs.forks import UNKNOWN, as_of_a_fork, fork_of
 from dtlint.runs.hand_over import hand_over
 from dtlint.runs.mentioned import versions_mentioned
 from dtlint.runs.model import OWN_PARSER, Launch, Options, Run
+from dtlint.runs.own_batch import with_own_batch
 from dtlint.runs.own_types import with_own_types
 from dtlint.runs.parsers import parser_reading
 from dtlint.runs.settle import settle
@@ -36,7 +37,7 @@ class Parts(NamedTuple):
 
 def run_of(tree: Tree, options: Options, parts: Parts, launch: Launch | None = None, branch: str | None = None) -> Run:
     """One plan of what was read for it: settled, handed on, with what the files around tell of versions."""
-    readings = as_changed(_without_inner_wrapper(_under_own_parser(parts.readings)))
+    readings = with_own_batch(as_changed(_without_inner_wrapper(_under_own_parser(parts.readings))))
     sources = parts.sources
     folders = _folders(tree, sources)
     around = versions_around(tree, folders, readings)
