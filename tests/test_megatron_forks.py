@@ -318,3 +318,13 @@ class TestTheMicroBatchOfOldReleases:
     def test_without_the_flag_it_follows_from_the_config(self, tree):
         tree({"run.sh": OLD_LAUNCH.replace("--batch-size 4", ""), "ds.json": STAGE_2})
         assert plan().value("batch.micro") == 256
+
+
+class TestNumbersThatNoRunHas:
+    """A micro-batch of 256 sequences is a mistake of the run; of a million it is no number of the run."""
+
+    @pytest.mark.parametrize(("micro", "severity"), [(256, "error"), (1_000_000, "note")])
+    def test_a_need_a_hundred_times_above_any_gpu_is_a_note(self, tree, micro, severity):
+        launch = LAUNCH.replace("--micro-batch-size 1 --global-batch-size 64", f"--micro-batch-size {micro}")
+        tree({"run.sh": f"{launch} --vocab-size 128000"})
+        assert severities("undersized-memory-oom") == {"undersized-memory-oom": severity}

@@ -1,4 +1,4 @@
-"""Programs whose command line feeds the model: the global batch of a DeepSpeed config tells no micro batch of theirs."""
+"""Programs whose command line feeds the model: the global batch of a DeepSpeed config tells them no micro batch."""
 
 from __future__ import annotations
 
