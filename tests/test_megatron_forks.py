@@ -191,3 +191,160 @@ class TestACopyOfTheFramework:
         found = findings()["distributed-optimizer-off"]
         assert found.span.path == "pretrain_gpt.py"
         assert all("sharding." not in remedy.text for remedy in found.remedies)
+
+
+def severities(*rules):
+    return {finding.rule: finding.severity for finding in check(["."]).findings if finding.rule in rules}
+
+
+class TestAProgramThatIsAFork:
+    """What a rule knows of the releases is a note there."""
+
+    OF_RELEASES = ("distributed-optimizer-off", "setting-type", "refused-combination")
+    FAULTY = f"{LAUNCH} --train-iters 1e6 --recompute-granularity selective --recompute-method uniform"
+
+    def test_without_a_sign_of_a_fork_they_stand(self, tree):
+        tree({"run.sh": self.FAULTY, "pretrain_gpt.py": PROGRAM})
+        assert severities(*self.OF_RELEASES) == dict(zip(self.OF_RELEASES, ("warning", "error", "error"), strict=True))
+
+    @pytest.mark.parametrize("flags", ["--num-subgroup 8", "--outer-sync-interval 50 --num-subgroup 8"])
+    def test_flags_that_no_release_has(self, tree, flags):
+        tree({"run.sh": f"{self.FAULTY} {flags}"})
+        assert severities(*self.OF_RELEASES) == dict.fromkeys(self.OF_RELEASES, "note")
+        assert "this program is a fork: no release" in findings()["distributed-optimizer-off"].message
+
+    def test_a_misspelt_flag_is_no_sign(self, tree):
+        tree({"run.sh": f"{self.FAULTY} --use-mpi", "pretrain_gpt.py": PROGRAM})
+        assert severities("distributed-optimizer-off", "unknown-setting") == {
+            "distributed-optimizer-off": "warning",
+            "unknown-setting": "error",
+        }
+
+    def test_nor_is_one_that_the_program_adds_itself(self, tree):
+        program = f"{PROGRAM}\ndef extra(parser):\n    parser.add_argument('--num-subgroup', type=int)\n"
+        tree({"run.sh": f"{self.FAULTY} --num-subgroup 8", "pretrain_gpt.py": program})
+        assert severities(*self.OF_RELEASES)["refused-combination"] == "error"
+
+    def test_one_that_a_copy_of_megatron_adds_is(self, tree):
+        parser = PARSER.replace('"--fp16"', '"--num-subgroup", type=int)\n    group.add_argument("--train-iters"')
+        known = parser.replace('"--checkpoint-activations"', '"--use-distributed-optimizer"')
+        tree({"run.sh": f"{LAUNCH} --num-subgroup 8", "pretrain_gpt.py": PROGRAM, "megatron/arguments.py": known})
+        assert severities("distributed-optimizer-off") == {"distributed-optimizer-off": "note"}
+
+    @pytest.mark.parametrize(
+        "line", ["import modellink", "from mindspeed import megatron_adaptor", "import my_adaptor"]
+    )
+    def test_an_adaptor_that_the_program_imports(self, tree, line):
+        tree({"run.sh": self.FAULTY, "pretrain_gpt.py": f"{line}\n{PROGRAM}"})
+        assert set(severities(*self.OF_RELEASES).values()) == {"note"}
+
+    @pytest.mark.parametrize(
+        ("name", "text"),
+        [
+            (".gitmodules", '[submodule "m"]\n\tpath = m\n\turl = https://github.com/someone/Megatron-DeepSpeed.git\n'),
+            ("README.md", "```\ngit clone https://github.com/someone/Megatron-LM\n```\n"),
+        ],
+    )
+    def test_a_fork_that_is_fetched(self, tree, name, text):
+        tree({"run.sh": self.FAULTY, name: text})
+        assert set(severities(*self.OF_RELEASES).values()) == {"note"}
+        assert "someone/Megatron" in findings()["distributed-optimizer-off"].message
+
+    @pytest.mark.parametrize("owner", ["NVIDIA", "deepspeedai", "microsoft"])
+    def test_a_release_that_is_fetched(self, tree, owner):
+        tree({"run.sh": self.FAULTY, "README.md": f"git clone https://github.com/{owner}/Megatron-LM\n"})
+        assert severities(*self.OF_RELEASES)["refused-combination"] == "error"
+
+    def test_degrees_that_do_not_fit_stay_errors(self, tree):
+        launch = LAUNCH.replace("--tensor-model-parallel-size 2", "--tensor-model-parallel-size 3")
+        tree({"run.sh": f"{launch} --num-subgroup 8"})
+        assert severities("world-size-mismatch") == {"world-size-mismatch": "error"}
+
+    def test_a_config_of_deepspeed_beside_it_is_read_by_deepspeed(self, tree):
+        config = '{"train_batch_size": 64, "gradient_accumulation_steps": "8"}'
+        flags = "--deepspeed --deepspeed_config ds.json --num-subgroup 8"
+        tree({"run.sh": f"{LAUNCH} {flags}", "ds.json": config})
+        assert severities("setting-type") == {"setting-type": "error"}
+
+
+class TestTypesOfAParserInTheTree:
+    @pytest.mark.parametrize(("kind", "told"), [("float", False), ("int", True)])
+    def test_the_copy_of_megatron_decides(self, tree, kind, told):
+        parser = PARSER.replace(
+            '"--fp16"', f'"--rotary-base", type={kind}, default=10000)\n    group.add_argument("--x"'
+        )
+        launch = f"{LAUNCH} --rotary-base 1000000.0"
+        tree({"run.sh": launch, "pretrain_gpt.py": PROGRAM, "megatron/training/arguments.py": parser})
+        assert ("setting-type" in findings()) is told
+
+    @pytest.mark.parametrize(("kind", "told"), [("float", False), ("int", True)])
+    def test_so_does_a_parser_of_the_program(self, tree, kind, told):
+        program = (
+            "from megatron.training import pretrain\nfrom arguments import extra\n\npretrain(None, None, None, extra)\n"
+        )
+        arguments = f"def extra(parser):\n    parser.add_argument('--rotary-base', type={kind}, default=10000)\n"
+        tree({"run.sh": f"{LAUNCH} --rotary-base 1e6", "pretrain_gpt.py": program, "arguments.py": arguments})
+        assert ("setting-type" in findings()) is told
+
+
+OLD_PARSER = PARSER.replace("--tensor-model-parallel-size", "--model-parallel-size").replace("--micro-batch", "--batch")
+OLD_LAUNCH = (
+    "deepspeed --num_gpus 8 pretrain_gpt2.py --model-parallel-size 1 --num-layers 24 --hidden-size 1024"
+    " --num-attention-heads 16 --seq-length 1024 --max-position-embeddings 1024 --batch-size 4 --fp16"
+    " --deepspeed --deepspeed_config ds.json"
+)
+STAGE_2 = '{"train_batch_size": 2048, "gradient_accumulation_steps": 1, "zero_optimization": {"stage": 2}}'
+
+
+class TestWithoutAPipelineEngine:
+    @pytest.mark.parametrize(
+        ("parser", "told"),
+        [
+            (OLD_PARSER.replace("--pipeline-model-parallel-size", "--other"), False),
+            (OLD_PARSER, True),
+            ("", True),
+        ],
+    )
+    def test_a_copy_that_has_no_flag_for_a_pipeline_builds_none(self, tree, parser, told):
+        tree({"run.sh": OLD_LAUNCH, "ds.json": STAGE_2, "pretrain_gpt2.py": PROGRAM, "megatron/arguments.py": parser})
+        assert ("zero-stage-pipeline-conflict" in findings()) is told
+
+
+class TestAnotherFrameworksArguments:
+    """The usual names with `_` in them are many programs' (a Trainer's config of a model)."""
+
+    SHAPE = "--hidden_size 512 --num_attention_heads 8 --max_position_embeddings 1024 --vocab_size 64798"
+
+    def test_are_not_megatrons(self, tree):
+        launch = f"deepspeed --num_gpus 8 train.py --output_dir out --deepspeed ds.json {self.SHAPE}"
+        tree({"run.sh": launch, "ds.json": STAGE_2, "train.py": "from transformers import Trainer\n"})
+        assert plan().value("framework") == "deepspeed"
+        assert "zero-stage-pipeline-conflict" not in findings()
+
+
+class TestTheMicroBatchOfOldReleases:
+    """--batch-size feeds the model; train_batch_size of the DeepSpeed config does not."""
+
+    def test_decides_over_what_a_config_would_give(self, tree):
+        tree({"run.sh": OLD_LAUNCH, "ds.json": STAGE_2})
+        assert plan().value("batch.micro") is None
+        assert not {"undersized-memory-oom", "batch-triple-mismatch"} & findings().keys()
+
+    def test_a_micro_batch_in_the_config_stands(self, tree):
+        config = STAGE_2.replace('"train_batch_size": 2048', '"train_micro_batch_size_per_gpu": 4')
+        tree({"run.sh": OLD_LAUNCH, "ds.json": config})
+        assert plan().value("batch.micro") == 4
+
+    def test_without_the_flag_it_follows_from_the_config(self, tree):
+        tree({"run.sh": OLD_LAUNCH.replace("--batch-size 4", ""), "ds.json": STAGE_2})
+        assert plan().value("batch.micro") == 256
+
+
+class TestNumbersThatNoRunHas:
+    """A micro-batch of 256 sequences is a mistake of the run; of a million it is no number of the run."""
+
+    @pytest.mark.parametrize(("micro", "severity"), [(256, "error"), (1_000_000, "note")])
+    def test_a_need_a_hundred_times_above_any_gpu_is_a_note(self, tree, micro, severity):
+        launch = LAUNCH.replace("--micro-batch-size 1 --global-batch-size 64", f"--micro-batch-size {micro}")
+        tree({"run.sh": f"{launch} --vocab-size 128000"})
+        assert severities("undersized-memory-oom") == {"undersized-memory-oom": severity}

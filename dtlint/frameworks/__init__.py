@@ -58,10 +58,12 @@ class Reading(NamedTuple):
     hidden from us (an unknown word in the list), "" if the list is complete; `unread` names a file that holds settings
     and could not be read; `supposed` is a sentence on how it was come by, where that is only likely. `rest` are the
     words of the program that a launcher starts. `role` is "other" where the text says that nothing is trained, or not
-    by this plan. `framework` and `frontend` are claimed here when the text decides them. `declares` are the flags that
-    the program's own parser takes, `refuses` those that it would not take if they were added. `roles`
-    are readings that take the place of this one in further plans of the same launch, by the role of each (the critic
-    beside the actor).
+    by this plan. `framework` and `frontend` are claimed here when the text decides them.
+    `declares` are the flags that the program's own parser takes, `refuses` those that it would not take if they were
+    added. `types` are the names of their types ("flag" for one that takes no value, "" where it is not known).
+    `foreign` are the flags given that no release of the framework has and that are no misspelling of one that it has.
+    `roles` are readings that take the place of this one in further plans of the same launch, by the role of each (the
+    critic beside the actor).
     """
 
     layer: str
@@ -78,4 +80,6 @@ class Reading(NamedTuple):
     collections: Mapping[str, tuple[Member, ...]] = {}
     declares: frozenset[str] = frozenset()
     refuses: frozenset[str] = frozenset()
+    foreign: tuple[str, ...] = ()
+    types: Mapping[str, str] = {}
     roles: Mapping[str, Reading] = {}

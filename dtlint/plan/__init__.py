@@ -44,7 +44,8 @@ class Dialect(NamedTuple):
     `home`: where a setting that is not written would be written. `spell`: how one writes it, in every file that must
     say it. `stated`: the values of a setting in all places that state it (a batch stands in a JSON and on the command
     line). `edits`: what writes a setting that no literal of its own states, () where that is not known. `refuses` are
-    flags that the program would not take if they were added.
+    flags that the program would not take if they were added. `fork` says why the program is a fork of its framework, ""
+    where nothing tells that it is.
     """
 
     home: Callable[[str], Span | None] = lambda setting: None
@@ -52,6 +53,7 @@ class Dialect(NamedTuple):
     stated: Callable[[str], tuple[Value, ...]] = lambda setting: ()
     edits: Callable[[str, Plain], tuple[Edit, ...]] = lambda setting, value: ()
     refuses: frozenset[str] = frozenset()
+    fork: str = ""
 
 
 class Plan:

@@ -14,6 +14,7 @@ from dtlint.rulebook.confidence import confidence
 from dtlint.rulebook.cures import proposals
 from dtlint.rulebook.evidence import MOST_RELATED, evidence, joined
 from dtlint.rulebook.finding import Finding, Remedy, Summary, Undecided
+from dtlint.rulebook.forked import as_of_releases
 from dtlint.rulebook.hits import Hit, by_cause, on_runs, on_tree, tree_of, undecided, values_told
 from dtlint.rulebook.ignores import COLLECTIONS, Ignore, collections_of, hiding, ignores_in, left_out, standing_before
 from dtlint.rulebook.machines import as_started
@@ -80,8 +81,8 @@ def check(runs: RunSet, rules: Sequence[Rule], config: Config) -> Report:
     about_ignores = [rule for rule in ready if rule.rule.each and rule.rule.each.collection in COLLECTIONS]
     others = [rule for rule in ready if rule not in about_ignores]
     marks = [*on_runs(runs, others), *on_tree(runs, tree_of(runs), others)]
-    found = (as_started(as_known(mark, runs.runs)) for mark in marks if isinstance(mark, Hit))
-    hits = as_combined(tuple(found), runs.runs)
+    sure = (as_of_releases(as_known(mark, runs.runs), runs.runs) for mark in marks if isinstance(mark, Hit))
+    hits = as_combined(tuple(map(as_started, sure)), runs.runs)
     open_rules = undecided(marks)
     ignores, new_ignores = _ignores(runs, config)
     sightings, unused = _without_ignored(_sighted(hits, config), ignores)
@@ -189,7 +190,8 @@ def _sighting(group: Sequence[Hit], config: Config) -> Sighting:
 
 
 def _headline(hit: Hit) -> str:
-    return hit.ready.sentence(hit.verdict.say or hit.ready.rule.say, hit.scope)
+    said = hit.ready.sentence(hit.verdict.say or hit.ready.rule.say, hit.scope)
+    return f"{said}; {hit.fork}" if hit.fork else said
 
 
 def _ignores(runs: RunSet, config: Config) -> tuple[list[Ignore], tuple[str, ...]]:

@@ -105,6 +105,7 @@ class Page(NamedTuple):
 
 class Rule(NamedTuple):
     """One documented mistake. Expressions and sentences are texts here; `check` compiles those that it needs.
+    `stock`: what it says is true of the framework's releases, and a fork may do otherwise.
 
     `at` are the settings it points at, first written first. `cost` gives `seconds_per_step` or `memory_bytes` as
     expressions, `share` the share of a step where no estimate is possible. `path` is the rule's file. `page` gives what
@@ -128,6 +129,7 @@ class Rule(NamedTuple):
     cures: tuple[Cure, ...] = ()
     formulas: tuple[Formula, ...] = ()
     ignorable: bool = True
+    stock: bool = False
     path: str = ""
     page: Callable[[], Page] = Page
 
@@ -200,6 +202,7 @@ def rule_of(data: Data, family: str, path: str, page: Callable[[], Page] | None 
         cures=tuple(_cure(entry) for entry in _entries(data, "remedies")),
         formulas=_formulas(data.get("formula", ())),
         ignorable=bool(data.get("ignorable", True)),
+        stock=bool(data.get("stock", False)),
         path=path,
         page=page or partial(page_of, data),
     )

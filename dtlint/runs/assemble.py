@@ -12,10 +12,12 @@ from dtlint.runs.beside import ARGUMENTS
 from dtlint.runs.changed import as_changed
 from dtlint.runs.dialect import dialect_of
 from dtlint.runs.expect import with_expectations
-from dtlint.runs.forks import UNKNOWN, as_of_a_fork
+from dtlint.runs.forks import UNKNOWN, as_of_a_fork, fork_of
 from dtlint.runs.hand_over import hand_over
 from dtlint.runs.mentioned import versions_mentioned
 from dtlint.runs.model import OWN_PARSER, Launch, Options, Run
+from dtlint.runs.own_batch import with_own_batch
+from dtlint.runs.own_types import with_own_types
 from dtlint.runs.parsers import parser_reading
 from dtlint.runs.settle import settle
 from dtlint.runs.tree import Tree
@@ -35,7 +37,7 @@ class Parts(NamedTuple):
 
 def run_of(tree: Tree, options: Options, parts: Parts, launch: Launch | None = None, branch: str | None = None) -> Run:
     """One plan of what was read for it: settled, handed on, with what the files around tell of versions."""
-    readings = as_changed(_without_inner_wrapper(_under_own_parser(parts.readings)))
+    readings = with_own_batch(as_changed(_without_inner_wrapper(_under_own_parser(parts.readings))))
     sources = parts.sources
     folders = _folders(tree, sources)
     around = versions_around(tree, folders, readings)
@@ -48,13 +50,16 @@ def run_of(tree: Tree, options: Options, parts: Parts, launch: Launch | None = N
     collections = _collections([*readings, Reading("hand-over", collections=handed.collections)])
     if settled.conflicts:
         collections["config.conflicts"] = (*collections.get("config.conflicts", ()), *settled.conflicts)
+    argv = launch.argv if launch is not None else ()
+    fork = fork_of(readings, tree, argv, sources)
     if launch is not None and UNKNOWN in collections:
-        collections[UNKNOWN] = tuple(as_of_a_fork(collections[UNKNOWN], tree, launch.argv, sources))
+        collections[UNKNOWN] = tuple(as_of_a_fork(collections[UNKNOWN], fork, argv, sources))
     if launch is None and _by_file_alone(readings):
         collections = _without_trainer(collections)
     open_reason = next((reading.open for reading in readings if reading.open), "")
     unread = next((reading.unread for reading in readings if reading.unread), "")
-    plan = Plan(handed.settings, collections, dialect_of(readings, settled.framework), open_reason, unread)
+    dialect = dialect_of(readings, settled.framework)._replace(fork=fork)
+    plan = Plan(handed.settings, collections, dialect, open_reason, unread)
     plan = with_expectations(plan, options.expected, launch.place if launch else sources[0].span(0, 0))
     supposed = tuple(dict.fromkeys(reading.supposed for reading in readings if reading.supposed))
     return Run(launch, "train", branch, sources, readings, plan, (*parts.assumptions, *supposed))
@@ -91,7 +96,8 @@ def _collections(readings: Sequence[Reading]) -> dict[str, tuple[Member, ...]]:
         for name, members in reading.collections.items():
             known = {member.place for member in found.get(name, ())}
             found[name] = (*found.get(name, ()), *(member for member in members if member.place not in known))
-    return _without_declared(found, frozenset(flag for reading in readings for flag in reading.declares))
+    declared = _without_declared(found, frozenset(flag for reading in readings for flag in reading.declares))
+    return with_own_types(declared, readings)
 
 
 def _under_own_parser(readings: tuple[Reading, ...]) -> tuple[Reading, ...]:

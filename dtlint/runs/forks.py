@@ -1,37 +1,87 @@
-"""Copies of Megatron that are not in the tree: they may be forks, with flags of their own."""
+"""Programs that are forks of Megatron: they have flags of their own, and what a release does is not known of them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
 from dtlint.account import content
-from dtlint.frameworks import Member
+from dtlint.frameworks import Member, Reading
 from dtlint.frameworks.arguments import texts
 from dtlint.languages.traced import Word
 from dtlint.runs.kinds import kind_of
+from dtlint.runs.model import OWN_PARSER
+from dtlint.runs.parsers import PARSER
 from dtlint.runs.tree import MOST_SEARCHED, Tree
 from dtlint.source import Source, Unreadable
 from dtlint.value import Value
 
 UNKNOWN = "config.unknown"
+FORKED = "megatron-arguments"
+"""The layer of the command lines that a fork reads."""
 _SECTION = "Megatron-LM"
-_FORK = re.compile(r"git\s{1,4}clone\b[^\n]{0,200}?[/:](?!NVIDIA/)[\w.-]{1,80}/Megatron", re.IGNORECASE)
-"""A command that fetches a Megatron of somebody else."""
+_FORK = re.compile(
+    r"(?:git\s{1,4}clone\b[^\n]{0,200}?|^\s{0,8}url\s?=[^\n]{0,200}?)[/:]"
+    r"((?!NVIDIA/|microsoft/|deepspeedai/)[\w.-]{1,80}/Megatron[\w.-]{0,80}?)(?:\.git)?(?![\w.-])",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A command that fetches a Megatron of somebody else, or its entry in .gitmodules."""
+_RELEASE = re.compile(r"[/:](?:NVIDIA|microsoft|deepspeedai)/Megatron[\w.-]{0,80}", re.IGNORECASE)
+"""The address of a Megatron whose releases are known."""
+_ADAPTORS = frozenset(("modellink", "mindspeed", "mindspeed_llm", "mindspeed_mm"))
+"""Packages that change Megatron while it is imported, beside those whose name ends in _SUFFIX."""
+_SUFFIX = ("_adaptor", "_adapter")
 _LARGEST = 200_000
-"""Largest script in which such a command is looked for, in bytes."""
+"""Largest file in which such a command is looked for, in bytes."""
 
 
-def as_of_a_fork(
-    members: Sequence[Member], tree: Tree, argv: Sequence[Word], sources: Sequence[Source]
-) -> list[Member]:
+def fork_of(readings: Sequence[Reading], tree: Tree, argv: Sequence[Word], sources: Sequence[Source]) -> str:
+    """Why the program of a run is a fork of Megatron, "" where nothing tells that it is: it is passed flags that no
+    release has and that it does not add itself, it imports an adaptor, or it is not here and a fork is fetched.
+    """
+    own = [reading for reading in readings if reading.layer == FORKED and not reading.frontend]
+    if not own:
+        return ""
+    foreign = _foreign(own, readings)
+    if foreign:
+        return f"no release of {_SECTION} has {' or '.join(foreign[:2])}"
+    adaptor = next(_adaptors(tree, sources), "")
+    if adaptor:
+        return f"it imports {adaptor}"
+    fetched = _fetched(tree) if _is_absent(argv, sources) else ""
+    return f"{fetched} is fetched here" if fetched else ""
+
+
+def _foreign(own: Sequence[Reading], readings: Sequence[Reading]) -> list[str]:
+    """The flags of no release that the program does not add by itself; what a parser of Megatron has is a fork's."""
+    inside = frozenset(flag for reading in readings if reading.layer == PARSER for flag in reading.declares)
+    added = frozenset(flag for reading in readings if reading.layer in _OF_PROGRAMS for flag in reading.declares)
+    return [flag for reading in own for flag in reading.foreign if flag in inside or flag not in added]
+
+
+_OF_PROGRAMS = ("program-arguments", OWN_PARSER)
+"""Layers of what a program adds to the parser."""
+
+
+def _adaptors(tree: Tree, sources: Sequence[Source]) -> Iterator[str]:
+    """The adaptors that the Python files of a run import."""
+    from dtlint.runs.programs import module_in
+
+    for source in sources:
+        if not source.path.endswith(".py") or not any(mark in source.text for mark in (*_ADAPTORS, *_SUFFIX)):
+            continue
+        packages = (name.split(".")[0] for name in module_in(tree, source).imports)
+        yield from (name for name in packages if name in _ADAPTORS or name.endswith(_SUFFIX))
+
+
+def as_of_a_fork(members: Sequence[Member], fork: str, argv: Sequence[Word], sources: Sequence[Source]) -> list[Member]:
     """The unknown flags of a run, those of Megatron with the effect `elsewhere` where the program that the words start
-    is not here and may be a fork's: it lies in a folder that is not here, or a script fetches a fork.
+    is a fork, or may be one: it lies in a folder that is not here.
     """
     asked = [member for member in members if _is_guessed(member)]
-    if not asked or not _is_absent(argv, sources) or not (_in_a_folder(argv) or _fetches_fork(tree)):
+    if not asked or not (fork or (_is_absent(argv, sources) and _in_a_folder(argv))):
         return list(members)
     return [_elsewhere(member) if member in asked else member for member in members]
 
@@ -60,9 +110,25 @@ def _in_a_folder(argv: Sequence[Word]) -> bool:
     return "/" in program.shown.removeprefix("./")
 
 
-def _fetches_fork(tree: Tree) -> bool:
-    scripts = (file for file in tree.listing.files if kind_of(file) == "shell" or "dockerfile" in file.name.lower())
-    return any(_FORK.search(_told(tree, file)) for file in islice(scripts, MOST_SEARCHED))
+def _fetched(tree: Tree) -> str:
+    """The fork of Megatron that scripts, READMEs or .gitmodules of the tree fetch, "" if none does."""
+    if tree.fork is None:
+        found = (_FORK.search(_told(tree, file)) for file in islice(_installers(tree), MOST_SEARCHED))
+        tree.fork = next((match[1] for match in found if match), "")
+    return tree.fork
+
+
+def fetches_release(tree: Tree) -> bool:
+    """Whether scripts, READMEs or .gitmodules of the tree name a Megatron whose releases are known."""
+    return any(_RELEASE.search(_told(tree, file)) for file in islice(_installers(tree), MOST_SEARCHED))
+
+
+def _installers(tree: Tree) -> Iterator[Path]:
+    """Files that may say where a copy comes from."""
+    for file in tree.listing.files:
+        name = file.name.lower()
+        if name == ".gitmodules" or name.startswith("readme") or "dockerfile" in name or kind_of(file) == "shell":
+            yield file
 
 
 def _told(tree: Tree, file: Path) -> str:

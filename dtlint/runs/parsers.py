@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from dtlint.frameworks import Reading
+from dtlint.frameworks import Claim, Reading
+from dtlint.languages.python.tree import Argument
 from dtlint.runs.tree import Tree
 from dtlint.source import Source, Unreadable
+from dtlint.value import default
 
 PARSER_FILES = ("megatron/training/arguments.py", "megatron/arguments.py")
 """Where Megatron's parser lies: since core_v0.6, and before."""
 
-_OF_EVERY_RELEASE = frozenset(("--tensor-model-parallel-size", "--num-layers", "--micro-batch-size"))
-"""Flags by which a file is told to be Megatron's parser."""
+PARSER = "program-parser"
+"""The layer of a parser of Megatron in the tree."""
+_OF_EVERY_RELEASE = (
+    frozenset(("--num-layers",)),
+    frozenset(("--tensor-model-parallel-size", "--model-parallel-size")),
+    frozenset(("--micro-batch-size", "--batch-size")),
+)
+"""Flags by which a file is told to be Megatron's parser, the newer and the older name of each."""
+_OF_PIPELINES = frozenset(("--pipeline-model-parallel-size", "--no-pipeline-parallel"))
+"""Flags of which a parser has one at least where its program can build a pipeline."""
 
 _FROM_CLASSES = "ArgumentGroupFactory"
 """What makes flags of the fields of classes in newer releases (megatron/training/argument_utils.py): the calls of
@@ -33,12 +43,29 @@ def parser_reading(tree: Tree, folders: Sequence[Path], readings: Sequence[Readi
     from dtlint.frameworks.megatron.known import training_names
     from dtlint.runs.programs import module_in
 
-    arguments = module_in(tree, source).arguments.values()
+    arguments = tuple(module_in(tree, source).arguments.values())
     own = frozenset(flag for argument in arguments for flag in argument.flags)
-    if not own >= _OF_EVERY_RELEASE:
+    if any(own.isdisjoint(names) for names in _OF_EVERY_RELEASE):
         return []
-    more = (reading.declares for reading in readings)
-    return [Reading("program-parser", refuses=frozenset(training_names()).difference(own, *more))]
+    more = [reading.declares for reading in readings]
+    refused = frozenset(training_names()).difference(own, *more)
+    claims = tuple(_without_pipeline(own.union(*more)))
+    return [Reading(PARSER, None, claims, refuses=refused, declares=own, types=types_of(arguments))]
+
+
+def _without_pipeline(flags: frozenset[str]) -> Iterator[Claim]:
+    """That the program builds no pipeline, be it of one stage, where its parser has no flag that speaks of one."""
+    if flags.isdisjoint(_OF_PIPELINES):
+        yield Claim("parallel.pipeline_engine", default(False, "the parser in the tree"))
+
+
+def types_of(arguments: Iterable[Argument]) -> dict[str, str]:
+    """The types of a parser's flags as `Reading.types` has them."""
+    return {flag: _type(argument) for argument in arguments for flag in argument.flags}
+
+
+def _type(argument: Argument) -> str:
+    return argument.kind if argument.action == "store" else "flag"
 
 
 def _parsers(tree: Tree, folders: Sequence[Path]) -> Iterator[Source]:

@@ -13,6 +13,7 @@ from dtlint.languages.python.program import Program, with_given
 from dtlint.languages.traced import Word
 from dtlint.record import NamedTuple
 from dtlint.runs.model import OWN_PARSER
+from dtlint.runs.parsers import types_of
 from dtlint.runs.tree import Tree
 from dtlint.source import Problem, Source, Unreadable
 
@@ -84,9 +85,9 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
 
 
 def _declared(program: Program) -> Reading:
-    flags = (flag for argument in program.arguments.values() for flag in argument.flags)
+    types = types_of(program.arguments.values())
     borrows = any(_brings_parser(program, name) for module in program.modules.values() for name in module.imports)
-    return Reading("program-arguments" if borrows else OWN_PARSER, declares=frozenset(flags))
+    return Reading("program-arguments" if borrows else OWN_PARSER, declares=frozenset(types), types=types)
 
 
 def _brings_parser(program: Program, name: str) -> bool:

@@ -47,7 +47,7 @@ def read_runs(paths: Sequence[Path], options: Options, stdin: str | None = None)
     asked = frozenset(tree.shown(path.resolve()) for path in named if not is_folder(path)) | {"<stdin>"}
     runs = marked(found.runs, asked)
     if is_there(tree.root / ".git"):
-        runs = with_unseen(runs, asked)
+        runs = with_unseen(runs, asked, tree)
     found = found._replace(runs=runs, problems=_of_training(found.problems, asked))
     below = _below([path for path in named if is_folder(path)], found.sources)
     return found._replace(focus=focus | below | _started(focus, found.runs))

@@ -9,7 +9,7 @@ from dtlint.frameworks.arguments import stretch, texts
 from dtlint.frameworks.megatron.combinations import excluded_flags, refused_combinations
 from dtlint.frameworks.megatron.cuts import misfit_cuts
 from dtlint.frameworks.megatron.flags import inert_flags, removed_flags, unknown_flags
-from dtlint.frameworks.megatron.forks import fork_claims
+from dtlint.frameworks.megatron.forks import foreign_flags, fork_claims
 from dtlint.frameworks.megatron.given import Given, has_deepspeed, read_flags, switched
 from dtlint.frameworks.megatron.meanings import MEANINGS, Meaning
 from dtlint.frameworks.megatron.model import model_claims
@@ -46,10 +46,11 @@ _USUAL = frozenset(
 
 
 def recognise(words: Sequence[Word]) -> bool:
-    """Whether a program's arguments are Megatron's: a flag that only Megatron has and another, or three usual ones."""
+    """Whether a program's arguments are Megatron's: a flag that only Megatron has and another, or three usual ones as
+    Megatron spells them."""
     names = {_names(word) for word in words}
     telling, usual = len(names & _TELLING), len(names & _USUAL)
-    return (telling >= 1 and telling + usual >= 2) or usual >= 3
+    return (telling >= 1 and telling + usual >= 2) or len(_USUAL & {_dashed(word) for word in words}) >= 3
 
 
 def read_arguments(words: Sequence[Word], place: Span) -> Reading:
@@ -75,6 +76,7 @@ def read_arguments(words: Sequence[Word], place: Span) -> Reading:
         unread=_replaced(given),
         collections=_collections(given, swift),
         refuses=frozenset() if swift else excluded_flags(given),
+        foreign=() if swift or is_slime(given) else foreign_flags(given),
     )
 
 
@@ -82,6 +84,11 @@ def _names(word: Word) -> str:
     """The name of the flag that a word is, "" if it is none."""
     head = known_head(word)
     return canonical(head.partition("=")[0]) if head.startswith("--") else ""
+
+
+def _dashed(word: Word) -> str:
+    """The name of a flag as Megatron spells it; with `_` in it the usual ones are the arguments of many programs."""
+    return "" if "_" in known_head(word).partition("=")[0] else _names(word)
 
 
 def _claim(option: Option) -> Claim | None:

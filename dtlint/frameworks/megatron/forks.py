@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from dtlint.frameworks import Claim
 from dtlint.frameworks.megatron.flags import MOST_LOOKED_AT, is_misspelt
@@ -74,6 +75,18 @@ def fork_claims(given: Given, stated: frozenset[str]) -> Iterator[Claim]:
             reason = f"{option.spelled} is a fork's own flag, and what it does to it is not known"
             origin = Origin("written", literal_place(option.flag))
             yield Claim(setting, Unknown(reason, f"--set {setting}=...", origin), option.spelled)
+
+
+def foreign_flags(given: Given) -> tuple[str, ...]:
+    """The flags that no release has in any spelling, and that are not near to one: a program that takes them is a fork,
+    or adds them itself.
+    """
+    strange = (option for option in given.flags.values() if "?" not in option.spelled and not _is_of_a_release(option))
+    return tuple(option.spelled for option in islice(strange, MOST_LOOKED_AT) if not is_misspelt(option))
+
+
+def _is_of_a_release(option: Option) -> bool:
+    return known_flag(option.spelled) is not None or known_flag(f"--{option.name}") is not None
 
 
 def _is_strange(option: Option) -> bool:

@@ -16,6 +16,8 @@ _STAGES = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_params": 3}
 _FSDP = ("use-megatron-fsdp", "use-custom-fsdp")
 _PRECISIONS = ("bf16", "fp16", "fp8-format", "fp4-format", "fp8-e4m3", "fp8-hybrid")
 _BYTES = {"fp32": 4, "bf16": 2}
+OLD_MICRO_BATCH = "--batch-size"
+"""The micro batch of releases before core_v0.1 (2019 and 2020), whose other flags say what a rank is."""
 MOST_SIZES = 200
 """Longest ramp of batch sizes that is listed."""
 
@@ -29,6 +31,7 @@ def training_claims(given: Given) -> Iterator[Claim]:
     yield from _sequence_parallelism(given)
     yield from _recomputation(given)
     yield from _buckets(given)
+    yield from _old_micro_batch(given)
     yield from _ramp(given)
     yield from _schedule_of_batches(given)
     yield from _tokens(given)
@@ -119,6 +122,15 @@ def _buckets(given: Given) -> Iterator[Claim]:
     if word is not None and elements is not None:
         size = _BYTES["bf16" if given.has("grad-reduce-in-bf16") else "fp32"]
         yield Claim("communication.bucket_bytes", setting_of(word, elements * size), "--ddp-bucket-size")
+
+
+def _old_micro_batch(given: Given) -> Iterator[Claim]:
+    """What the loader takes; a DeepSpeed config beside it may say otherwise, and is not held to it."""
+    anchor = given.anchor(OLD_MICRO_BATCH.lstrip("-"))
+    if anchor is not None and not given.has("micro-batch-size"):
+        reason = f"{OLD_MICRO_BATCH} is the micro batch of older releases"
+        unknown = Unknown(reason, "--set batch.micro=N", Origin("written", literal_place(anchor)))
+        yield Claim("batch.micro", unknown, OLD_MICRO_BATCH)
 
 
 def _ramp(given: Given) -> Iterator[Claim]:

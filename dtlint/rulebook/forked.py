@@ -1,0 +1,41 @@
+"""Findings on forks, and on programs that may be one: what a rule knows of a framework's releases, a fork may do
+otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dtlint.rulebook.hits import Hit
+from dtlint.runs.forks import FORKED, UNKNOWN
+from dtlint.runs.model import Run
+
+_OF_FILES = UNKNOWN.partition(".")[0] + "."
+"""How collections of what stands in files and command lines begin."""
+
+
+UNSEEN = "the program is not here, and may be a fork"
+
+
+def as_of_releases(hit: Hit, runs: Sequence[Run]) -> Hit:
+    """A hit with the outcome that is certain: of a rule about the releases, advice for a program that is a fork."""
+    if hit.run is None or not hit.ready.rule.stock:
+        return hit
+    run = runs[hit.run]
+    fork = _told(run)
+    return hit._replace(certain="advice", fork=fork) if fork and _is_of_the_fork(hit, run) else hit
+
+
+def _told(run: Run) -> str:
+    """What is said of a program that is a fork, or may be one; "" for another."""
+    told = run.plan.dialect.fork
+    return f"this program is a fork: {told}" if told else UNSEEN if run.unseen else ""
+
+
+def _is_of_the_fork(hit: Hit, run: Run) -> bool:
+    """Whether a hit is about what the fork reads; a config beside its command line is read by another package."""
+    each, member = hit.ready.rule.each, hit.scope.member
+    if each is None or member is None or not each.collection.startswith(_OF_FILES):
+        return True
+    own = (reading for reading in run.readings if reading.layer == FORKED)
+    return any(member.place == other.place for reading in own for other in reading.collections.get(each.collection, ()))
