@@ -17,6 +17,7 @@ from dtlint.rulebook.hits import Hit, by_cause, on_runs, on_tree, tree_of, undec
 from dtlint.rulebook.ignores import COLLECTIONS, Ignore, collections_of, hiding, ignores_in, left_out, standing_before
 from dtlint.rulebook.price import Priced, Watch, priced_proposals, remedies_of
 from dtlint.rulebook.ready import ReadyRule, formula_of
+from dtlint.rulebook.reasons import with_reason
 from dtlint.rulebook.rule import SEVERITIES, WORST_FIRST, Rule, Severity
 from dtlint.rulebook.stopped import cause_of, is_moot, remarks, spare_runs, stopped_runs
 from dtlint.rulebook.summary import summary_of
@@ -78,7 +79,8 @@ def check(runs: RunSet, rules: Sequence[Rule], config: Config) -> Report:
     about_ignores = [rule for rule in ready if rule.rule.each and rule.rule.each.collection in COLLECTIONS]
     others = [rule for rule in ready if rule not in about_ignores]
     marks = [*on_runs(runs, others), *on_tree(runs, tree_of(runs), others)]
-    hits = [as_known(mark, runs.runs) for mark in marks if isinstance(mark, Hit)]
+    known_hits = (as_known(mark, runs.runs) for mark in marks if isinstance(mark, Hit))
+    hits = [with_reason(hit, runs.sources) for hit in known_hits]
     open_rules = undecided(marks)
     ignores, new_ignores = _ignores(runs, config)
     sightings, unused = _without_ignored(_sighted(hits, config), ignores)
@@ -186,7 +188,8 @@ def _sighting(group: Sequence[Hit], config: Config) -> Sighting:
 
 
 def _headline(hit: Hit) -> str:
-    return hit.ready.sentence(hit.verdict.say or hit.ready.rule.say, hit.scope)
+    said = hit.ready.sentence(hit.verdict.say or hit.ready.rule.say, hit.scope)
+    return f"{said}; {hit.remark}" if hit.remark else said
 
 
 def _ignores(runs: RunSet, config: Config) -> tuple[list[Ignore], tuple[str, ...]]:
