@@ -13,9 +13,10 @@ WASTES = "slower"
 
 REASON = re.compile(
     r"\b(do not|don'?t) (remove|delete|touch|change|unset)|\b(do|does) ?n[o']t (have|support|work)|\bno infiniband\b"
-    r"|\bhang(s|ing)?\b|\bcrash|\bdeadlock|\berrors?\b.*\bwithout\b|\bwithout\b.*\berrors?\b"
-    r"|\bfail(s|ed|ing|ure)?\b.*\b(without|otherwise|unless)\b|\bwork[- ]?arounds?\b|(?<!not )(?<!no )\bneed(s|ed)?\b"
-    r"|\b(required|requires|necessary|because|otherwise)\b|\bto avoid\b|\b(bugs?|issues?)\b",
+    r"|\bhang(s|ing)?\b|\bcrash|\bdeadlock|\berrors?\b.{0,40}\bwithout\b|\bwithout\b.{0,40}\berrors?\b"
+    r"|\bfail(s|ed|ing|ure)?\b.{0,40}\b(without|otherwise|unless)\b|\bwork[- ]?arounds?\b"
+    r"|(?<!not )(?<!no )\bneed(s|ed)?\b|\b(required|requires|necessary|because|otherwise)\b"
+    r"|\bto avoid\b|\b(bugs?|issues?)\b",
     re.IGNORECASE,
 )
 """Words by which a comment says why a setting stands there."""
@@ -71,6 +72,14 @@ def _same(span: Span, sources: Sequence[Source]) -> Iterator[Span]:
     if not VARIABLE.match(line) or COMMENT.search(line):
         return
     for source in sources:
-        if source.path != span.path and line in source.text:
-            starts = re.finditer(rf"^[ \t]*{re.escape(line)}(?=\s|$)", source.text, re.MULTILINE)
-            yield from (source.span(found.start(), found.end()) for found in starts)
+        at = source.text.find(line) if source.path != span.path else -1
+        while at >= 0:
+            if _stands_alone(source, at, line):
+                yield source.span(at, at + len(line))
+            at = source.text.find(line, at + len(line))
+
+
+def _stands_alone(source: Source, at: int, line: str) -> bool:
+    """Whether a text is all that its line says, but for a comment."""
+    whole = source.line_text(source.position(at)[0])
+    return COMMENT.sub("", whole).strip() == line
