@@ -56,4 +56,6 @@ def _lost(member: Member, flag: Claim, asked: str) -> Member:
         return member
     reason = f"{flag.name} is given, and accelerate launch reads {_KEY} only where no flag chooses"
     told = texts(member.place, reason=reason, matters="yes" if section == asked else "no")
-    return member._replace(fields={**member.fields, **told})
+    place = flag.value.origin.span if isinstance(flag.value, Value) else None
+    related = ((place, f"{flag.name} chooses here"),) if place is not None else ()
+    return member._replace(fields={**member.fields, **told}, related=(*member.related, *related))
