@@ -505,6 +505,30 @@ class TestRuns:
         assert run.files == ("run.sh", "conf/a.yaml")
         assert (run.plan.value("launch.processes"), run.plan.value("framework")) == (4, "fsdp")
 
+    FULLY_SHARDED = (
+        "distributed_type: FSDP\nnum_processes: 8\nfsdp_config: {fsdp_version: 1, fsdp_offload_params: true}\n"
+    )
+
+    @pytest.mark.parametrize(
+        ("flag", "framework", "stage", "inert"),
+        [
+            ("--multi_gpu", "ddp", 0, True),
+            ("--use_deepspeed", "deepspeed", 2, True),
+            ("--use_fsdp", "fsdp", 3, False),
+            ("", "fsdp", 3, False),
+        ],
+    )
+    def test_a_flag_that_chooses_leaves_the_type_in_the_file_unread(
+        self, flag: str, framework: str, stage: int, inert: bool
+    ) -> None:
+        command = f"accelerate launch {flag} --config_file a.yaml train.py\n"
+        run = self.runs({"a.yaml": self.FULLY_SHARDED, "run.sh": command}, "run.sh")[0]
+        assert run.plan.value("framework") == framework
+        assert run.plan.value("sharding.stage") == stage
+        assert (run.plan.value("sharding.offload_optimizer") == "cpu") is not inert
+        found = run.plan.collection("config.inert")
+        assert [member.fields["matters"].value for member in found] == ["yes"] * inert
+
     def test_a_variable_on_the_command_line_hides_what_the_file_says(self) -> None:
         command = "accelerate launch --config_file a.yaml --num_processes $N train.py\n"
         (run,) = self.runs({"run.sh": command, "a.yaml": self.FSDP}, "run.sh")

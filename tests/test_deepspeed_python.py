@@ -163,6 +163,53 @@ def test_stage_that_the_command_may_change_decides_nothing() -> None:
     assert "config.inert" not in found.collections
 
 
+BUILDER = (
+    "def build(offload, stage=2):\n"
+    '    device = "cpu" if offload else "none"\n'
+    '    zero = {"stage": stage, "offload_param": {"device": device}, "stage3_max_live_parameters": 1e9}\n'
+    '    return {"train_batch_size": 8, "zero_optimization": zero}\n'
+)
+"""A function that builds a config for whoever asks."""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stage"),
+    [("offload=False, stage=2", 2), ("offload=choose(), stage=0", 0), ("offload=True, stage=3", 3)],
+)
+def test_a_config_that_a_function_builds_serves_several_stages(arguments: str, stage: int) -> None:
+    call = f"from helper import build\ndeepspeed.initialize(config=build({arguments}))\n"
+    found = reading(call, helper=BUILDER)
+    assert claims(found)["sharding.stage"] == stage
+    assert "config.inert" not in found.collections
+
+
+def test_callers_that_pass_several_stages_leave_it_unknown() -> None:
+    calls = "def first():\n    return build(True, 3)\ndef second():\n    return build(True, 0)\n"
+    call = "from helper import build\n" + calls
+    found = reading(
+        f"{call}def start(config):\n    deepspeed.initialize(config=config)\nstart(first())\nstart(second())\n",
+        helper=BUILDER,
+    )
+    assert str(claims(found).get("sharding.stage", "?")).startswith("?")
+    assert "config.inert" not in found.collections
+
+
+def test_a_dict_with_its_own_stage_has_what_is_inert() -> None:
+    found = reading(
+        "def build(stage=3):\n"
+        '    return {"zero_optimization": {"stage": 2, "offload_param": {"device": "cpu"}}}\n'
+        "deepspeed.initialize(config=build())\n"
+    )
+    (member,) = found.collections["config.inert"]
+    assert plain(member.fields["key"]) == "offload_param"
+
+
+def test_a_device_that_is_not_known_asks_for_nothing() -> None:
+    zero = '{"stage": 2, "offload_param": {"device": choose(), "pin_memory": True}}'
+    found = reading(f'deepspeed.initialize(config={{"zero_optimization": {zero}}})\n')
+    assert "config.inert" not in found.collections
+
+
 def test_unknown_key_in_code_is_listed() -> None:
     found = reading('deepspeed.initialize(config={"zero_optimization": {"overlap_com": True}})')
     (member,) = found.collections["config.unknown"]

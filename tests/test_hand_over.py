@@ -174,3 +174,30 @@ Trainer(model=model, args=TrainingArguments("out"ARGUMENTS)).train()
         plan = plan_of(tmp_path, "torchrun --nproc_per_node 8 train.py", train__py=program)
         assert plan.value("precision.master") == master
         assert gradients is None or plan.value("precision.gradients") == gradients
+
+
+class TestOverwritten:
+    """Accelerate writes steps_per_print itself; what a file has there never reaches DeepSpeed."""
+
+    CONFIG = '{"train_micro_batch_size_per_gpu": %s, "steps_per_print": "inf", "zero_optimization": {"stage": 2}}'
+
+    @pytest.mark.parametrize(
+        ("command", "micro"),
+        [
+            ("accelerate launch --use_deepspeed --num_processes 8 --deepspeed_config_file ds.json train.py", "4"),
+            (f"{TRAINER} --per_device_train_batch_size 4 --deepspeed ds.json", "4"),
+        ],
+    )
+    def test_under_accelerate_it_says_nothing(self, tmp_path: Path, command: str, micro: str) -> None:
+        assert not plan_of(tmp_path, command, self.CONFIG % micro).collection("config.invalid")
+
+    def test_in_a_file_that_asks_to_be_filled_either(self, tmp_path: Path) -> None:
+        (tmp_path / "ds.json").write_text(self.CONFIG % '"auto"', encoding="utf-8")
+        (run,) = read_runs([tmp_path / "ds.json"], Options({})).runs
+        assert not run.plan.collection("config.invalid")
+
+    def test_a_program_that_starts_deepspeed_itself_takes_what_is_written(self, tmp_path: Path) -> None:
+        command = "deepspeed --num_gpus 8 train.py --deepspeed_config ds.json"
+        plan = plan_of(tmp_path, command, self.CONFIG % "4", train__py="import deepspeed\ndeepspeed.initialize(args)\n")
+        (member,) = plan.collection("config.invalid")
+        assert member.fields["key"].value == "steps_per_print"  # type: ignore[attr-defined]

@@ -19,6 +19,9 @@ def stalls(text: str) -> list[object]:
     return [value.value for member in members if isinstance(value := member.fields["name"], Value)]
 
 
+TIMED = (
+    "    now = time.time()\n    model(batch).mean().backward()\n    optimizer.step()\n    torch.cuda.empty_cache()\n"
+)
 IN_STEPS: dict[str, list[object]] = {
     STEP + "    torch.cuda.empty_cache()\n": ["torch.cuda.empty_cache()"],
     STEP + "    torch.cuda.synchronize()\n": ["torch.cuda.synchronize()"],
@@ -27,6 +30,10 @@ IN_STEPS: dict[str, list[object]] = {
     ],
     STEP + "    dist.barrier()\n    dist.barrier()\n": ["dist.barrier()"],
     STEP + "    now = time.time()\n    torch.cuda.empty_cache()\n": ["torch.cuda.empty_cache()"],
+    "for step in range(5000):\n" + TIMED: ["torch.cuda.empty_cache()"],
+    "for step in range(steps):\n" + TIMED: ["torch.cuda.empty_cache()"],
+    "for step in range(20):\n" + TIMED.replace("    now = time.time()\n", ""): ["torch.cuda.empty_cache()"],
+    "for i, batch in enumerate(batches):\n    if i == 4000:\n        break\n" + TIMED: ["torch.cuda.empty_cache()"],
     "def wait():\n    if dist.is_initialized():\n        dist.barrier()\n" + STEP + "    wait()\n": ["wait()"],
     (
         "class Scaler:\n    def __call__(self, loss):\n        loss.backward()\n"
@@ -35,6 +42,13 @@ IN_STEPS: dict[str, list[object]] = {
     ): ["torch.cuda.synchronize()"],
 }
 ELSEWHERE = {
+    "in a few timed rounds": "for step in range(20):\n" + TIMED,
+    "in rounds that end early": "for i, batch in enumerate(batches):\n    if i >= 10:\n        break\n" + TIMED,
+    "in rounds that every caller keeps few": (
+        "def demo(rounds=5):\n    for i, batch in enumerate(batches):\n        if i == rounds:\n            break\n"
+        + TIMED.replace("    ", "        ")
+        + "demo()\ndemo(20)\n"
+    ),
     "in a measurement of a part": (
         "for trial in range(9):\n    dist.barrier()\n    started[trial].record()\n    model(keep).backward()\n"
         "    torch.cuda.synchronize()\n    torch.cuda.empty_cache()\n    profiler.step()\n"

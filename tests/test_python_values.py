@@ -461,3 +461,25 @@ def test_arithmetic_is_pythons(a: int, b: int, operator: str) -> None:
 def test_a_module_that_imports_from_itself_ends() -> None:
     text = "from train import model\nfrom torch.distributed.fsdp import FullyShardedDataParallel as FSDP\nmodel = FSDP(model)\n"
     assert fsdp.read(link({"train.py": read_module(Source("train.py", text))})).framework == "fsdp"
+
+
+METHOD = (
+    "class Model:\n    def fit(self, steps=1):\n        show(steps)\nclass Other:\n    def fit(self):\n        pass\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("calls", "known"),
+    [
+        ("", True),
+        ("load().fit()\n", True),
+        ("load().fit(steps=4)\n", False),
+        ("Other().run(steps=4)\n", True),
+        ("fit(steps=4)\n", True),
+    ],
+)
+def test_a_default_is_not_the_value_where_a_call_that_may_be_one_passes_another(calls: str, known: bool) -> None:
+    found = worth(METHOD + calls)
+    assert isinstance(found, Value) is known
+    if isinstance(found, Value):
+        assert (found.value, found.origin.kind) == (1, "assumed")

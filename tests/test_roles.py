@@ -60,6 +60,35 @@ class TestWhatIsNotJudged:
         tree({"run.sh": f"{command}\n", "ds.json": BROKEN})
         assert "batch-triple-mismatch" in rules("run.sh")
 
+    @pytest.mark.parametrize(
+        ("words", "judged"),
+        [
+            ("--do_eval", False),
+            ("--do_predict --batch 4", False),
+            ("--do-test", False),
+            ("--do_eval --do_train", True),
+            ('--do_eval "$@"', True),
+            ("--batch 4", True),
+        ],
+    )
+    def test_a_program_with_a_switch_for_training_trains_where_it_is_given(self, tree, words, judged):
+        tree({"run.sh": f"deepspeed --num_gpus 8 main.py {words} --deepspeed_config ds.json\n", "ds.json": BROKEN})
+        tree({"main.py": "args = parse()\nif args.do_train:\n    train(args)\nelse:\n    evaluate(args)\n"})
+        assert ("batch-triple-mismatch" in rules("run.sh")) == judged
+
+    @pytest.mark.parametrize(
+        "code",
+        [
+            "train(parse())\n",
+            "parser.add_argument('--do_train', default=True)\ntrain(parser.parse_args())\n",
+            "class Arguments:\n    do_train: bool = True\ntrain(Arguments())\n",
+        ],
+    )
+    def test_a_program_that_trains_unasked_is_judged(self, tree, code):
+        tree({"run.sh": "deepspeed --num_gpus 8 main.py --do_eval --deepspeed_config ds.json\n", "ds.json": BROKEN})
+        tree({"main.py": code})
+        assert "batch-triple-mismatch" in rules("run.sh")
+
     def test_a_file_of_arguments_that_asks_for_predictions_only(self, tree):
         text = "stage: sft\nfinetuning_type: full\ndo_predict: true\noutput_dir: out\ndeepspeed: ds.json\nfp16: true\n"
         tree(

@@ -19,11 +19,12 @@ _IN_FILE = frozenset((
 ))  # fmt: skip
 """What deepspeed_config_file decides alone (accelerate 1.15.0 utils/dataclasses.py, _deepspeed_config_checks)."""
 
-_SECTION_OF = {
+SECTION_OF = {
     "FSDP": "fsdp_config",
     "DEEPSPEED": "deepspeed_config",
     "MEGATRON_LM": "megatron_lm_config",
 }
+"""The section that a distributed_type reads."""
 
 
 def beside_file(every: list[Key], names: Given) -> Iterator[Member]:
@@ -135,7 +136,7 @@ def _fault(sizes: Mapping[str, int], names: Given) -> tuple[str, str] | None:
 
 def in_charge(section: str, names: Given) -> bool:
     """Whether a section is read under the distributed_type that is written."""
-    owner = next((kind for kind, name in _SECTION_OF.items() if name == section), None)
+    owner = next((kind for kind, name in SECTION_OF.items() if name == section), None)
     kind = names.known("distributed_type")
     return owner is None or not isinstance(kind, str) or kind not in FAMILIES or kind == owner
 
@@ -148,7 +149,7 @@ def inert(every: list[Key], names: Given) -> Iterator[Member]:
     """Keys that the framework in charge does not read."""
     kind = names.known("distributed_type")
     for key in every:
-        wanted = next((name for name, section in _SECTION_OF.items() if section == key.name), None)
+        wanted = next((name for name, section in SECTION_OF.items() if section == key.name), None)
         filled = bool(key.entry.node.entries) and not key.section
         if wanted is not None and filled and isinstance(kind, str) and kind != wanted and kind in FAMILIES:
             yield _dead(key, f"distributed_type is {kind}, and only {wanted} reads it")

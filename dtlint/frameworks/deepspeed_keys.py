@@ -88,7 +88,11 @@ def stage_of(root: Node) -> int | None:
 
 def inert(root: Node, path: str) -> str:
     """Why the key at a dotted path has no effect at the file's stage; "" if it may have one."""
-    stage = stage_of(root)
+    return _without_effect(stage_of(root), path)
+
+
+def _without_effect(stage: int | None, path: str) -> str:
+    """The same at a stage, None where that is not known."""
     parts = path.split(".")
     for length in range(1, len(parts) + 1):
         row = _table().get((".".join(parts[: length - 1]), parts[length - 1]))
@@ -251,18 +255,27 @@ def _without_batch(root: Node) -> Iterator[Member]:
 def _inert(root: Node, keys: list[Placed]) -> Iterator[Member]:
     """Keys without effect; of a section that has none, the section alone."""
     dead: list[str] = []
+    stage = None if _serves_several(root) else stage_of(root)
     for key in keys:
         if any(key.path.startswith(f"{path}.") for path in dead):
             continue
-        reason = inert(root, key.path)
-        if reason and not _is_off(key.entry.node):
+        reason = _without_effect(stage, key.path)
+        if reason:
             dead.append(key.path)
+        if reason and not _is_off(key.entry.node):
             yield _member(key, {}, reason=reason)
     yield from _nvme_below_stage_3(root, keys)
     for key in keys:
         home = _misplaced(key)
         if home and not _is_off(key.entry.node):
             yield _member(key, {}, reason=f"DeepSpeed reads it as {home} only")
+
+
+def _serves_several(root: Node) -> bool:
+    """Whether another text than the config's own tells the stage: a function that builds it for whoever asks."""
+    node = member(member(root, "zero_optimization"), "stage")
+    told = node.told if node is not None else None
+    return isinstance(told, Value) and told.origin.span is not None and told.origin.span.source is not root.span.source
 
 
 _DEBUGGING: Mapping[str, tuple[str, str]] = {
@@ -294,11 +307,13 @@ def _is_left_off(section: Node) -> bool:
 
 
 def _is_off(node: Node) -> bool:
-    """A section whose device is none, or a switch that is off, asks for nothing."""
+    """A section whose device is none, or a switch that is off, asks for nothing; of a device that is not known nobody
+    knows what it asks for.
+    """
     device = member(node, "device")
-    return (node.value in (False, "none", None) and node.kind != "object") or (
-        device is not None and device.value == "none"
-    )
+    if device is not None:
+        return device.kind in ("bare", "unknown") or device.value == "none"
+    return node.value in (False, "none", None) and node.kind != "object"
 
 
 def _nvme_below_stage_3(root: Node, keys: list[Placed]) -> Iterator[Member]:

@@ -8,6 +8,7 @@ from typing import TypeGuard
 
 from dtlint.frameworks import Claim, NamedFile, Reading
 from dtlint.frameworks import program as programs
+from dtlint.frameworks.argument_classes import is_used
 from dtlint.frameworks.checkpointing import variant
 from dtlint.frameworks.model_loading import LOADERS
 from dtlint.frameworks.torch_names import PRECISIONS, converted
@@ -92,11 +93,13 @@ def declared(program: Program) -> Reading:
     claims = [
         Claim(setting, value, name)
         for name, setting in (*SETTINGS.items(), ("model_max_length", "data.sequence_length"))
-        if name in program.arguments and _is_number(value := told.get(name))
+        if name in program.arguments
+        and _is_number(value := told.get(name))
+        and is_used(program, program.arguments[name])
     ]
     for name in ("bf16", "fp16"):
         value = told.get(name) if name in program.arguments else None
-        if isinstance(value, Value) and value.value is True:
+        if isinstance(value, Value) and value.value is True and is_used(program, program.arguments[name]):
             claims.append(Claim("precision.compute", value._replace(value=name), name))
     return Reading("transformers-declared", claims=tuple(claims))
 

@@ -20,6 +20,7 @@ from dtlint.rulebook.ignores import COLLECTIONS, Ignore, collections_of, hiding,
 from dtlint.rulebook.machines import as_started
 from dtlint.rulebook.price import Priced, Watch, priced_proposals, remedies_of
 from dtlint.rulebook.ready import ReadyRule, formula_of
+from dtlint.rulebook.reasons import with_reason
 from dtlint.rulebook.rule import SEVERITIES, WORST_FIRST, Rule, Severity
 from dtlint.rulebook.stopped import cause_of, is_moot, remarks, spare_runs, stopped_runs
 from dtlint.rulebook.summary import summary_of
@@ -81,8 +82,7 @@ def check(runs: RunSet, rules: Sequence[Rule], config: Config) -> Report:
     about_ignores = [rule for rule in ready if rule.rule.each and rule.rule.each.collection in COLLECTIONS]
     others = [rule for rule in ready if rule not in about_ignores]
     marks = [*on_runs(runs, others), *on_tree(runs, tree_of(runs), others)]
-    sure = (as_of_releases(as_known(mark, runs.runs), runs.runs) for mark in marks if isinstance(mark, Hit))
-    hits = as_combined(tuple(map(as_started, sure)), runs.runs)
+    hits = as_combined(tuple(_sure(mark, runs) for mark in marks if isinstance(mark, Hit)), runs.runs)
     open_rules = undecided(marks)
     ignores, new_ignores = _ignores(runs, config)
     sightings, unused = _without_ignored(_sighted(hits, config), ignores)
@@ -95,6 +95,11 @@ def check(runs: RunSet, rules: Sequence[Rule], config: Config) -> Report:
     findings, summary = _priced(told, hits, others, runs)
     said = (*runs.remarks, *new_ignores, *known, *remarks(len(failing), len(unstarted)), *_flood(len(told)))
     return Report(_in_order(findings), open_rules, summary, runs.runs, in_force, said, (*failing, *unstarted))
+
+
+def _sure(hit: Hit, runs: RunSet) -> Hit:
+    """A hit with the outcome that is certain, by what is known of its run and said beside its place."""
+    return with_reason(as_started(as_of_releases(as_known(hit, runs.runs), runs.runs)), runs.sources)
 
 
 def _without_known(
@@ -191,7 +196,7 @@ def _sighting(group: Sequence[Hit], config: Config) -> Sighting:
 
 def _headline(hit: Hit) -> str:
     said = hit.ready.sentence(hit.verdict.say or hit.ready.rule.say, hit.scope)
-    return f"{said}; {hit.fork}" if hit.fork else said
+    return f"{said}; {hit.remark}" if hit.remark else said
 
 
 def _ignores(runs: RunSet, config: Config) -> tuple[list[Ignore], tuple[str, ...]]:

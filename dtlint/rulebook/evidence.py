@@ -71,10 +71,11 @@ UNTOLD = frozenset(("framework", "frontend"))
 
 
 class Anchor(NamedTuple):
-    """The place of a finding, and the places that lead to it."""
+    """The place of a finding, and the places that lead to it; `written`: what the finding is about stands there."""
 
     span: Span
     related: tuple[Related, ...] = ()
+    written: bool = True
 
 
 def anchor(at: Sequence[str], plan: Plan, member: Member | None, fallback: Span) -> Anchor:
@@ -88,7 +89,7 @@ def anchor(at: Sequence[str], plan: Plan, member: Member | None, fallback: Span)
         if origin is not None and origin.span is not None:
             return Anchor(origin.span.original(), _chain(origin))
     homes = (plan.dialect.home(setting) for setting in at)
-    return Anchor(next((home for home in homes if home is not None), fallback).original())
+    return Anchor(next((home for home in homes if home is not None), fallback).original(), written=False)
 
 
 def evidence(scope: Scope, rule: Rule, taken: Anchor) -> tuple[Related, ...]:

@@ -23,7 +23,7 @@ def as_of_releases(hit: Hit, runs: Sequence[Run]) -> Hit:
         return hit
     run = runs[hit.run]
     fork = _told(run)
-    return hit._replace(certain="advice", fork=fork) if fork and _is_of_the_fork(hit, run) else hit
+    return hit._replace(certain="advice", remark=fork) if fork and _is_of_the_fork(hit, run) else hit
 
 
 def _told(run: Run) -> str:

@@ -27,8 +27,8 @@ file ("" where no run tells, or several differ).
 
 class Hit(NamedTuple):
     """A rule that fires on one run (index; None for the tree), its verdict and place, and the scope that knows what
-    was read. `certain` is what comes of it for certain, where that is less than the verdict says; `fork` says why the
-    program is a fork, where the rule speaks of the framework's releases.
+    was read. `certain` is what comes of it for certain, where that is less than the verdict says; `remark` is said
+    behind the sentence.
     """
 
     ready: ReadyRule
@@ -37,7 +37,7 @@ class Hit(NamedTuple):
     anchor: Anchor
     run: int | None
     certain: Outcome | None = None
-    fork: str = ""
+    remark: str = ""
 
     @property
     def outcome(self) -> Outcome:

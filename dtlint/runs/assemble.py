@@ -9,7 +9,7 @@ from dtlint.frameworks import Member, Reading
 from dtlint.plan import Plan
 from dtlint.record import NamedTuple
 from dtlint.runs.beside import ARGUMENTS
-from dtlint.runs.changed import as_changed
+from dtlint.runs.changed import as_changed, as_handed_over
 from dtlint.runs.dialect import dialect_of
 from dtlint.runs.expect import with_expectations
 from dtlint.runs.forks import UNKNOWN, as_of_a_fork, fork_of
@@ -37,7 +37,8 @@ class Parts(NamedTuple):
 
 def run_of(tree: Tree, options: Options, parts: Parts, launch: Launch | None = None, branch: str | None = None) -> Run:
     """One plan of what was read for it: settled, handed on, with what the files around tell of versions."""
-    readings = with_own_batch(as_changed(_without_inner_wrapper(_under_own_parser(parts.readings))))
+    own = _without_inner_wrapper(_under_own_parser(parts.readings))
+    readings = as_handed_over(with_own_batch(as_changed(own)))
     sources = parts.sources
     folders = _folders(tree, sources)
     around = versions_around(tree, folders, readings)

@@ -1,5 +1,5 @@
-"""A DeepSpeed config that the program loads and changes before it hands it over: of the keys that the program sets, the
-file tells nothing.
+"""A DeepSpeed config that the program, or what it hands it to, changes before DeepSpeed reads it: of the keys that are
+set then, the file tells nothing.
 """
 
 from __future__ import annotations
@@ -7,9 +7,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dtlint.frameworks import Claim, Member, Reading
+from dtlint.runs.hand_over import FILLERS
+from dtlint.runs.settle import starts_engine
 from dtlint.value import Unknown, Value
 
 CONFIG = "deepspeed-json"
+OVERWRITTEN = frozenset(("steps_per_print",))
+"""Keys that Accelerate sets whatever the file says (accelerate 1.15.0 utils/dataclasses.py, DeepSpeedPlugin);
+the others of a file it fills where they are "auto", and compares.
+"""
 _FORMATS = ("fp16", "bf16", "bfloat16", "amp", "torch_autocast")
 """Sections of which one decides on the format of the matrix products, so that each may take it from the others."""
 
@@ -26,6 +32,16 @@ def as_changed(readings: tuple[Reading, ...]) -> tuple[Reading, ...]:
 
     paths = paths_of(tuple(members))
     return tuple(_without(reading, paths) if reading.layer == CONFIG else reading for reading in readings)
+
+
+def as_handed_over(readings: tuple[Reading, ...]) -> tuple[Reading, ...]:
+    """The readings of a run, those of DeepSpeed's config without what Accelerate writes over the file: where a front
+    end fills the config, or the file asks for one to fill it, and the program does not start DeepSpeed by itself.
+    """
+    filled = any(reading.frontend in FILLERS or reading.collections.get("config.auto") for reading in readings)
+    if not filled or starts_engine(readings):
+        return readings
+    return tuple(_without(reading, OVERWRITTEN) if reading.layer == CONFIG else reading for reading in readings)
 
 
 def _without(reading: Reading, paths: frozenset[str]) -> Reading:

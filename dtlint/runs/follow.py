@@ -132,9 +132,18 @@ class Follower:
 
             launch = accelerate_launch(candidate.found.readings)
             return [] if launch is None else [(candidate.script, without_config(launch, named.path.shown))]
-        reading = self._config(source, "accelerate").reading
+        reading = self._under_launch(source, candidate)
         nested = [found for file in reading.files for found in self.named_file(file, candidate)]
         return [(source, reading), *nested]
+
+    def _under_launch(self, source: Source, candidate: Candidate) -> Reading:
+        """Accelerate's config as the launch reads it."""
+        reading, launch = self._config(source, "accelerate").reading, accelerate_launch(candidate.found.readings)
+        if launch is None or launch.framework in ("", reading.framework) or not reading.framework:
+            return reading
+        from dtlint.frameworks.accelerate_chosen import read_under
+
+        return read_under(document_of(source), launch)
 
     def _arguments_file(self, named: NamedFile, candidate: Candidate) -> list[tuple[Source, Reading]]:
         """The file of a program's arguments, and the config that it names."""

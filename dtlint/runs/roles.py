@@ -108,8 +108,27 @@ def role_of(program: Sequence[Word], text: str = "") -> str:
     if role_of_program(program[0].shown, text) == "other":
         return "other"
     words = [part for word in program[1:] for part in (word.text or "").split("=", 1)]
+    if _only_evaluates(program[1:], text):
+        return "other"
     told = any(flag in FLAGS for flag in words) or any(_is_told(*pair) for pair in pairwise(words))
     return "other" if told else "train"
+
+
+TRAIN_SWITCH = "__do_train"
+OTHER_SWITCHES = frozenset(("__do_eval", "__do_predict", "__do_test"))
+"""Switches of programs that do what they are told to, one beside the other (Transformers' Trainer, and programs made
+after its examples), with underscores alone.
+"""
+_SWITCHED = re.compile(r"\bdo_train\b")
+_UNASKED = re.compile(r"\bdo_train\b(?:[^=]{0,20}= ?True\b|.{0,120}?\bdefault ?= ?True\b)", re.DOTALL)
+
+
+def _only_evaluates(arguments: Sequence[Word], text: str) -> bool:
+    """Whether a program with a switch for training, off unasked, is told to evaluate or predict and not to train."""
+    if any(word.many for word in arguments) or not _SWITCHED.search(text) or _UNASKED.search(text):
+        return False
+    words = [word.shown.partition("=")[0].replace("-", "_") for word in arguments]
+    return TRAIN_SWITCH not in words and not OTHER_SWITCHES.isdisjoint(words)
 
 
 def _is_told(flag: str, value: str) -> bool:

@@ -10,6 +10,7 @@ from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.code.microsteps import is_inside
 from dtlint.frameworks.code.ranks import asks_for_ranks
+from dtlint.frameworks.code.trials import is_trial, measures
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.callers import callers
 from dtlint.languages.python.calls import called
@@ -38,8 +39,6 @@ _OF_CLOCKS = "synchronize"
 """What a loop that measures time calls for its sake."""
 _NUMBERS = ("item", "tolist")
 """Methods of a tensor for which the host waits until all that was queued before is done."""
-_CLOCKS = ("time", "perf_counter", "monotonic", "elapsed_time", "record", "perf_counter_ns", "process_time")
-"""Calls by which a loop measures time."""
 
 _MAX_CALLERS = 20
 _PROFILERS = ("torch.profiler.", "torch.autograd.profiler.", "torch.autograd.profiler_legacy.")
@@ -76,12 +75,14 @@ def _first_of_loops(
             continue
         for around, call in _in_loops(program, module, site):
             loop = call.loops[-1]
-            timed = _measures(loop) or (call is not site and _measures(site.scope.node))
+            timed = measures(loop) or (call is not site and measures(site.scope.node))
             if id(loop) in seen or (last == _OF_CLOCKS and (timed or _waits_anyway(loop, call.node))):
                 continue
             if timed and not _updates(loop):
                 continue
             place = place_of(program, around, call)
+            if is_trial(place, loop):
+                continue
             if not _is_profiled(place, loop) and _in_each_step(program, around, call) and stands(place) is not False:
                 seen.add(id(loop))
                 yield around, call
@@ -167,13 +168,3 @@ def _waits_anyway(loop: ast.AST, call: ast.AST) -> bool:
 
 def _asks(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _NUMBERS
-
-
-def _measures(loop: ast.AST) -> bool:
-    inside = (node.func for node in ast.walk(loop) if isinstance(node, ast.Call))
-    return any(_last_name(function) in _CLOCKS for function in inside)
-
-
-def _last_name(function: ast.expr) -> str:
-    """`record` of `started[trial].record`."""
-    return function.attr if isinstance(function, ast.Attribute) else dotted(function)

@@ -33,6 +33,27 @@ def callers(program: Program, wanted: Definition) -> tuple[tuple[Module, Site], 
     return found
 
 
+def namesakes(program: Program, wanted: Definition) -> tuple[tuple[Module, Site], ...]:
+    """Calls on objects of unknown class under the name of a method: each may be a call of it. None for a function."""
+    owner, last = wanted.scope.parent, wanted.scope.name.rpartition(".")[2]
+    if owner is None or not isinstance(owner.node, ast.ClassDef):
+        return ()
+    found = tuple((module, site) for module, site in called_by_name(program, last) if _is_on_unknown(module, site))
+    program.memo.note(
+        "namesakes", wanted.module, wanted.scope, tuple((module.name, site.node) for module, site in found)
+    )
+    return found
+
+
+def _is_on_unknown(module: Module, site: Site) -> bool:
+    node = site.node
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and not qualified(module, node.func, site.scope)
+    )
+
+
 def _callers(program: Program, wanted: Definition) -> Iterator[tuple[Module, Site]]:
     last = wanted.scope.name.rpartition(".")[2]
     owner = wanted.scope.parent

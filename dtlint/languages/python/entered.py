@@ -6,7 +6,7 @@ import ast
 
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.called import annotated_word
-from dtlint.languages.python.callers import callers
+from dtlint.languages.python.callers import callers, namesakes
 from dtlint.languages.python.handed_over import handed_over_calls
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import MAX_DEPTH, Place
@@ -60,6 +60,12 @@ def calls_of(place: Place, function: Scope) -> list[Place]:
         )
         for module, site in callers(place.program, wanted) or handed_over_calls(place.program, wanted)
     ]
+
+
+def may_be_passed(place: Place, function: Scope, name: str) -> bool:
+    """Whether a call that may be one of a method, on an object of unknown class, passes a parameter by its name."""
+    calls = (site.node for _, site in namesakes(place.program, Definition(place.module, function)))
+    return any(word.arg == name for call in calls if isinstance(call, ast.Call) for word in call.keywords)
 
 
 def called_function(place: Place, node: ast.Call) -> Definition | None:

@@ -13,6 +13,7 @@ from dtlint.languages.python.entered import (
     calls_of,
     command_argument,
     is_closed,
+    may_be_passed,
     parameter_name,
     takes_config,
 )
@@ -201,7 +202,9 @@ def _parameter_ways(place: Place, holder: Scope, name: str, binding: Binding) ->
         condition = (one_of_several(call, called_at(call)),) if len(calls) > 1 else ()
         for way in _argument_ways(place, holder, name, binding, call):
             yield way._replace(conditions=(*condition, *way.conditions))
-    if not calls and isinstance(binding.node, ast.expr):
+    if not calls and isinstance(binding.node, ast.expr) and may_be_passed(place, holder, name):
+        yield Way((), unknown(place, f"{name} is passed where a method of this name is called"))
+    elif not calls and isinstance(binding.node, ast.expr):
         default = place._replace(scope=holder.parent or holder).inner(binding.node)
         yield from (way._replace(assumed="a caller may pass another value") for way in _ways(default))
     elif not calls:

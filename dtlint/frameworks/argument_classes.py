@@ -1,0 +1,69 @@
+"""Classes of arguments in a program: whether it makes arguments of one, or only says that a function takes them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from dtlint.languages.python.callers import callers
+from dtlint.languages.python.program import Definition, Program, is_entry
+from dtlint.languages.python.tree import Argument, Module
+
+_TYPES = ("annotation", "returns")
+"""Fields of a syntax tree that say of what type something is, and run nothing."""
+
+
+def is_used(program: Program, argument: Argument) -> bool:
+    """Whether a program does something with the class that an argument is a field of: gives it to a parser, builds it,
+    derives another from it; what stands in a function that nothing calls is not done. What no class holds is declared
+    by the code that adds it.
+    """
+    name = _class_of(program, argument)
+    return not name or any(_uses(program, module, name) for module in program.modules.values())
+
+
+def _class_of(program: Program, argument: Argument) -> str:
+    """The name of the class that holds an argument, "" if none does."""
+    line, source = argument.place.line, argument.place.source
+    scopes = (scope for module in program.modules.values() if module.source is source for scope in module.scopes)
+    classes = (scope.node for scope in scopes if isinstance(scope.node, ast.ClassDef))
+    return next((node.name for node in classes if node.lineno <= line <= (node.end_lineno or line)), "")
+
+
+def _uses(program: Program, module: Module, name: str) -> bool:
+    if name not in module.source.text:
+        return False
+    found = (node for node in _running(module.top.node, name) if _last_name(node) == name)
+    return any(_may_run(program, module, node) for node in found)
+
+
+def _may_run(program: Program, module: Module, node: ast.AST) -> bool:
+    """Whether a node stands in no function of an imported file that nothing calls."""
+    if is_entry(program, module):
+        return True
+    line = getattr(node, "lineno", 0)
+    around = (
+        scope
+        for scope in module.scopes
+        if isinstance(scope.node, ast.FunctionDef)
+        and "." not in scope.name
+        and scope.node.lineno <= line <= (scope.node.end_lineno or line)
+    )
+    return all(callers(program, Definition(module, scope)) for scope in around)
+
+
+def _running(node: ast.AST, name: str) -> Iterator[ast.AST]:
+    """The nodes of a tree but for those of types, and for what a class of this name is derived from."""
+    left = [node]
+    while left:
+        here = left.pop()
+        yield here
+        own = isinstance(here, ast.ClassDef) and here.name == name
+        for field, value in ast.iter_fields(here):
+            inner = value if isinstance(value, list) else [value]
+            told = field in _TYPES or (own and field == "bases")
+            left.extend(each for each in inner if isinstance(each, ast.AST) and not told)
+
+
+def _last_name(node: ast.AST) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""

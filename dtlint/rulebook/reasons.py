@@ -1,0 +1,85 @@
+"""Settings with their reason written beside them: somebody measured or met something there that no rule can see."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from dtlint.rulebook.hits import Hit
+from dtlint.source import Source, Span
+
+SAID = "a comment gives a reason"
+WASTES = "slower"
+
+REASON = re.compile(
+    r"\b(do not|don'?t) (remove|delete|touch|change|unset)|\b(do|does) ?n[o']t (have|support|work)|\bno infiniband\b"
+    r"|\bhang(s|ing)?\b|\bcrash|\bdeadlock|\berrors?\b.{0,40}\bwithout\b|\bwithout\b.{0,40}\berrors?\b"
+    r"|\bfail(s|ed|ing|ure)?\b.{0,40}\b(without|otherwise|unless)\b|\bwork[- ]?arounds?\b"
+    r"|(?<!not )(?<!no )\bneed(s|ed)?\b|\b(required|requires|necessary|because|otherwise)\b"
+    r"|\bto avoid\b|\b(bugs?|issues?)\b",
+    re.IGNORECASE,
+)
+"""Words by which a comment says why a setting stands there."""
+
+COMMENT = re.compile(r"(?:^|(?<=\s))(?:#+|//+)(?!!)\s*(.*)$")
+OWN_WORDS = re.compile(r"(?:SBATCH|PBS|dtlint)\b|dtlint:")
+"""Beginnings of comments that a program reads."""
+
+VARIABLE = re.compile(r"\s*(?:export\s+|-\s+|ENV\s+)?[A-Z][A-Z0-9_]+\s*[=:]|\s*os\.environ\[")
+"""A line that sets a variable of the environment: lines of that kind under one comment share it."""
+
+MOST_LINES = 4
+"""Lines of a comment that are read, the nearest ones, and lines of variables that share it. What a licence requires
+stands further above.
+"""
+
+
+def with_reason(hit: Hit, sources: Sequence[Source]) -> Hit:
+    """A hit about speed is a note where a comment gives a reason for what is written there, or for the same variable
+    with the same value in another of the files.
+    """
+    if hit.outcome != WASTES or not hit.anchor.written:
+        return hit
+    if not _has_reason(hit.anchor.span) and not any(map(_has_reason, _same(hit.anchor.span, sources))):
+        return hit
+    return hit._replace(certain="advice", remark=SAID)
+
+
+def _has_reason(span: Span) -> bool:
+    return any(REASON.search(comment) for comment in _comments(span) if not OWN_WORDS.match(comment))
+
+
+def _comments(span: Span) -> Iterator[str]:
+    """The comment behind a place on its line, and the lines of comment right above it."""
+    source, line = span.source, span.line
+    ending = source.line_text(span.end_line)[span.end_column - 1 :]
+    yield from COMMENT.findall(ending)
+    above = [source.line_text(number) for number in range(line - 1, max(0, line - 1 - 2 * MOST_LINES), -1)]
+    if VARIABLE.match(source.line_text(line)):
+        above = above[_leading(above, VARIABLE) :]
+    yield from (found for text in above[: _leading(above, COMMENT)] for found in COMMENT.findall(text))
+
+
+def _leading(lines: Sequence[str], form: re.Pattern[str]) -> int:
+    """How many of the first lines have a form, MOST_LINES at most."""
+    count = next((index for index, text in enumerate(lines) if not form.match(text.lstrip())), len(lines))
+    return min(count, MOST_LINES)
+
+
+def _same(span: Span, sources: Sequence[Source]) -> Iterator[Span]:
+    """The places in other files of a line that sets a variable: the same one to the same value."""
+    line = span.source.line_text(span.line).strip()
+    if not VARIABLE.match(line) or COMMENT.search(line):
+        return
+    for source in sources:
+        at = source.text.find(line) if source.path != span.path else -1
+        while at >= 0:
+            if _stands_alone(source, at, line):
+                yield source.span(at, at + len(line))
+            at = source.text.find(line, at + len(line))
+
+
+def _stands_alone(source: Source, at: int, line: str) -> bool:
+    """Whether a text is all that its line says, but for a comment."""
+    whole = source.line_text(source.position(at)[0])
+    return COMMENT.sub("", whole).strip() == line
