@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from dtlint.frameworks import Member, Reading
+from dtlint.frameworks.slurm.steps import with_spread_tasks
 from dtlint.plan import Plan
 from dtlint.record import NamedTuple
 from dtlint.runs.beside import ARGUMENTS
@@ -35,7 +36,7 @@ class Parts(NamedTuple):
 
 def run_of(tree: Tree, options: Options, parts: Parts, launch: Launch | None = None, branch: str | None = None) -> Run:
     """One plan of what was read for it: settled, handed on, with what the files around tell of versions."""
-    readings = as_changed(_without_inner_wrapper(_under_own_parser(parts.readings)))
+    readings = with_spread_tasks(as_changed(_without_inner_wrapper(_under_own_parser(parts.readings))))
     sources = parts.sources
     folders = _folders(tree, sources)
     around = versions_around(tree, folders, readings)
