@@ -29,7 +29,7 @@ def gradient_ranks(plan: Plan) -> FactValue:
     "megatron-parallel-state",
 )
 def expert_gradient_ranks(plan: Plan) -> FactValue:
-    """Ranks over which the gradients of experts are summed: world / (EP x ETP x PP). Unknown where they are not summed."""
+    """Ranks over which the gradients of experts are summed: world / (EP x ETP x PP). Unknown for a lone rank."""
     world, expert = plan.integer("parallel.world_size"), plan.integer("parallel.expert")
     if world is None or expert is None:
         return missing(plan, "parallel.world_size", "parallel.expert")
@@ -53,6 +53,12 @@ def gradient_nodes(plan: Plan) -> FactValue:
     if isinstance(ranks, Unknown) or domain is None or world is None:
         return ranks if isinstance(ranks, Unknown) else missing(plan, "cluster.nvlink_domain", "parallel.world_size")
     return nodes_spanned(plan.integer("parallel.tensor") or 1, int(lower(ranks)), domain, world)
+
+
+@register("topology.gradients_stay_near", "flag", "", (*DEGREES, "cluster.gpu"), "megatron-parallel-state")
+def gradients_stay_near(plan: Plan) -> FactValue:
+    """Whether the gradients are known to be summed within one NVLink domain: of a card that is named."""
+    return _is_told(plan) and fact(plan, "topology.gradient_nodes") == 1
 
 
 @register(
