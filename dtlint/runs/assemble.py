@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from dtlint.frameworks import Member, Reading
+from dtlint.frameworks import Member, Reading, vendors
 from dtlint.frameworks.slurm.steps import with_spread_tasks
 from dtlint.plan import Plan
 from dtlint.record import NamedTuple
@@ -41,6 +41,8 @@ def run_of(tree: Tree, options: Options, parts: Parts, launch: Launch | None = N
     folders = _folders(tree, sources)
     around = versions_around(tree, folders, readings)
     readings = (*readings, *(reading for _, reading in around), *parser_reading(tree, folders, readings))
+    if not any(reading.layer == vendors.LAYER and reading.claims for reading in readings):
+        readings = (*readings, vendors.read_configs(sources))
     readings = (*readings, *versions_mentioned(tree, folders, _claimed(readings)))
     readings = (*readings, *vendored_readings(tree, folders, readings))
     sources = tuple(dict.fromkeys((*sources, *(source for source, _ in around))))
