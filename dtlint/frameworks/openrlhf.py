@@ -70,11 +70,11 @@ def read_program(program: Sequence[Word]) -> Reading:
     if _RAY not in (program[0].text or ""):
         return _reading(keys, "model", place)._replace(open=opened)
     critic = _critic(keys, place)
-    roles = {role: each._replace(open=opened) for role, each in critic.items()}
+    answers = {"run.answers": (Member(place, {}),)}
+    roles = {role: each._replace(open=opened, collections=answers) for role, each in critic.items()}
     actor = _reading(keys, "actor", place)
-    return actor._replace(
-        claims=(*_workers(keys, "actor", place), *actor.claims), open=opened, roles=roles, collections=_refused(keys)
-    )
+    claims = (*_workers(keys, "actor", place), *actor.claims)
+    return actor._replace(claims=claims, open=opened, roles=roles, collections={**_refused(keys), **answers})
 
 
 def spell_in(reading: Reading, setting_name: str, value: Plain) -> str | None:

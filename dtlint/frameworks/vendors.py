@@ -59,7 +59,7 @@ _MODULE_COMMANDS = ("module", "ml")
 
 
 def read(env: Mapping[str, Word], commands: Iterable[Command], program: Sequence[Word] = ()) -> Reading:
-    """The claim `cluster.vendor`, from the variables of a launch, else from the modules that its script loads, else from
+    """The claim `cluster.vendor`, from the variables of a launch, the modules that its script loads, or else
     the words of its program.
     """
     return _reading(_of_variables(env) or _of_modules(commands) or _of_program(program))

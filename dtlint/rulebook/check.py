@@ -15,6 +15,7 @@ from dtlint.rulebook.evidence import MOST_RELATED, evidence, joined
 from dtlint.rulebook.finding import Finding, Remedy, Summary, Undecided
 from dtlint.rulebook.hits import Hit, by_cause, on_runs, on_tree, tree_of, undecided, values_told
 from dtlint.rulebook.ignores import COLLECTIONS, Ignore, collections_of, hiding, ignores_in, left_out, standing_before
+from dtlint.rulebook.lesser import as_weighed
 from dtlint.rulebook.price import Priced, Watch, priced_proposals, remedies_of
 from dtlint.rulebook.ready import ReadyRule, formula_of
 from dtlint.rulebook.rule import SEVERITIES, WORST_FIRST, Rule, Severity
@@ -78,7 +79,7 @@ def check(runs: RunSet, rules: Sequence[Rule], config: Config) -> Report:
     about_ignores = [rule for rule in ready if rule.rule.each and rule.rule.each.collection in COLLECTIONS]
     others = [rule for rule in ready if rule not in about_ignores]
     marks = [*on_runs(runs, others), *on_tree(runs, tree_of(runs), others)]
-    hits = [as_known(mark, runs.runs) for mark in marks if isinstance(mark, Hit)]
+    hits = [as_weighed(as_known(mark, runs.runs), runs.runs) for mark in marks if isinstance(mark, Hit)]
     open_rules = undecided(marks)
     ignores, new_ignores = _ignores(runs, config)
     sightings, unused = _without_ignored(_sighted(hits, config), ignores)
