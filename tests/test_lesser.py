@@ -66,3 +66,18 @@ OPENRLHF = """deepspeed --num_gpus 8 --module openrlhf.cli.{program} --pretrain 
 def test_openrlhf_answers_prompts_in_ppo(tmp_path: Path, program: str, answers: bool) -> None:
     (tmp_path / "run.sh").write_text(OPENRLHF.format(program=program))
     assert all(bool(run.plan.collection("run.answers")) is answers for run in check([tmp_path]).runs)
+
+
+def test_the_optimizer_of_openrlhfs_forks_counts(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text(OPENRLHF.format(program="train_sft").rstrip() + " --optimizer adamw_torch_4bit\n")
+    (run,) = check([tmp_path]).runs
+    assert run.plan.word("optimizer.name") == "adamw_torch_4bit"
+
+
+@pytest.mark.parametrize(("optimizer", "known"), [("adamw_torch_4bit", True), ("zeta_step", False)])
+def test_what_an_unknown_optimizer_keeps_is_not_guessed(tmp_path: Path, optimizer: str, known: bool) -> None:
+    start = OPENRLHF.format(program="train_sft").replace("Qwen/Qwen2.5-7B", "Qwen/Qwen3-30B-A3B")
+    start = start.replace("--num_gpus 8", "--num_gpus 1").rstrip()
+    (tmp_path / "run.sh").write_text(f"{start} --optimizer {optimizer}\n")
+    rules = {found.rule for found in check([tmp_path]).findings}
+    assert ("undersized-memory-oom" in rules) is known
