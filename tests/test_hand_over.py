@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dtlint.api import check
 from dtlint.plan import Plan
 from dtlint.runs import Options, read_runs
 from dtlint.value import Unknown, given
@@ -201,3 +202,28 @@ class TestOverwritten:
         plan = plan_of(tmp_path, command, self.CONFIG % "4", train__py="import deepspeed\ndeepspeed.initialize(args)\n")
         (member,) = plan.collection("config.invalid")
         assert member.fields["key"].value == "steps_per_print"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "decay", "severity"),
+    [
+        ("paged_adamw_8bit", "0.0", "note"),
+        ("paged_adamw_8bit", "0.1", "error"),
+        ("adamw_bnb_8bit", None, "note"),
+        ("adafactor", "0.0", "error"),
+    ],
+)
+def test_an_exchanged_adam_without_weight_decay_steps_alike(
+    tmp_path: Path, optimizer: str, decay: str | None, severity: str
+) -> None:
+    (tmp_path / "ds.json").write_text(
+        '{"train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": "auto",\n'
+        ' "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}\n'
+    )
+    told = "" if decay is None else f"--weight_decay {decay} "
+    (tmp_path / "run.sh").write_text(
+        "deepspeed --num_gpus 8 run_clm.py --model_name_or_path gpt2 --do_train --fp16 "
+        f"--optim {optimizer} {told}--deepspeed ds.json --output_dir out\n"
+    )
+    found = {finding.rule: finding.severity for finding in check([tmp_path]).findings}
+    assert found["optimizer-exchanged"] == severity

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from test_python_recipes import DEGREES, run, runs, shown
 
+from dtlint.api import check
+
 BASE = """
     policy:
       model_name: Qwen/Qwen2.5-1.5B
@@ -108,3 +110,15 @@ def test_slime_trains_on_the_actors_gpus(tmp_path: Path) -> None:
 def test_slime_packs_up_to_a_number_of_tokens(tmp_path: Path) -> None:
     found = run(tmp_path, {"launch.sh": SLIME.format("--use-dynamic-batch-size --max-tokens-per-gpu 9216")})
     assert shown(found, "batch.micro", "batch.accumulation", "batch.global") == [None, None, 128]
+
+
+def test_the_product_of_two_keys_is_a_number(tmp_path: Path) -> None:
+    (tmp_path / "grpo.yaml").write_text(
+        "grpo: {num_prompts_per_step: 32, num_generations_per_prompt: 16}\n"
+        "policy:\n"
+        "  train_global_batch_size: ${mul:${grpo.num_prompts_per_step}, ${grpo.num_generations_per_prompt}}\n"
+        "  megatron_cfg: {enabled: true, tensor_model_parallel_size: 4}\n"
+        "cluster: {num_nodes: 1, gpus_per_node: 8}\n"
+    )
+    (found,) = check([tmp_path / "grpo.yaml"]).runs
+    assert found.plan.integer("batch.global") == 512

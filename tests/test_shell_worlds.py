@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from dtlint.api import check
 from dtlint.languages.shell import command_of, read_script
 from dtlint.languages.shell.filters import FILTERS
 from dtlint.languages.shell.simple_commands import FILTERED
@@ -270,3 +273,32 @@ def test_a_command_given_word_by_word() -> None:
 
 def test_the_filters_that_are_known_by_name_are_those_that_exist() -> None:
     assert FILTERS.keys() == FILTERED
+
+
+COUNTED = """if [ $PP -eq 0 ]; then
+    PP=1
+fi
+torchrun --nproc_per_node 8 pretrain_gpt.py --pipeline-model-parallel-size $PP --micro-batch-size 1
+"""
+
+
+def test_a_variable_that_is_compared_with_a_number_before_it_is_set_is_the_callers(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text(COUNTED)
+    report = check([tmp_path])
+    assert "setting-type" not in {found.rule for found in report.findings}
+    (tmp_path / "run.sh").write_text(f"PP=\n{COUNTED}")
+    assert "setting-type" in {found.rule for found in check([tmp_path]).findings}
+
+
+def test_what_only_some_branches_fill_into_a_template_is_not_known(tmp_path: Path) -> None:
+    (tmp_path / "ds_TEMPLATE.json").write_text(
+        '{"train_micro_batch_size_per_gpu": MICRO, "data_efficiency": {"data_sampling": {"num_workers": WORKERS}}}\n'
+    )
+    (tmp_path / "run.sh").write_text(
+        'if [ "$CL" = "true" ]; then\n  workers=0\nfi\n'
+        'sed "s/WORKERS/${workers}/" ds_TEMPLATE.json | sed "s/MICRO/4/" > ds.json\n'
+        "deepspeed --num_gpus 8 train.py --deepspeed_config ds.json\n"
+    )
+    report = check([tmp_path])
+    assert "unreadable-input" not in {found.rule for found in report.findings}
+    assert {run.plan.integer("batch.micro") for run in report.runs} == {4}

@@ -59,3 +59,12 @@ def test_sequence_parallelism_that_would_save_little_is_advice(tmp_path: Path, s
     )
     found = {finding.rule: finding.severity for finding in check([tmp_path / "run.sh"]).findings}
     assert found["sequence-parallel-off"] == severity
+
+
+def test_a_setting_without_effect_counts_itself(tmp_path: Path) -> None:
+    (tmp_path / "ds.json").write_text(
+        '{"train_micro_batch_size_per_gpu": 1,\n "zero_optimization": {"stage": 2, "offload_param": {"device": "cpu"}}}\n'
+    )
+    (found,) = [each for each in check([tmp_path / "ds.json"]).findings if each.rule == "inert-setting"]
+    assert found.cost.amount is not None
+    assert (found.cost.amount.size.low, found.cost.amount.unit) == (1, "setting without effect")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from command_words import claims, fields, texts, words
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dtlint.api import check
 from dtlint.frameworks import mpirun, torchrun, wrappers
 from dtlint.frameworks.options import Grammar
 from dtlint.frameworks.slurm import read_directives, read_srun, spell
@@ -359,3 +362,33 @@ def test_directives_that_stand_too_low(lines: str, lost: list[str]) -> None:
     script = read_script(Source("job.sh", f"#!/bin/bash\n{lines}srun python train.py\n"))
     reading = read_directives(script.directives, script.late)
     assert [member["words"] for member in fields(reading, "launch.lost")] == lost
+
+
+STEP = """#!/bin/bash
+{nodes}
+#SBATCH --ntasks-per-node=4
+#SBATCH --gpus-per-node=4
+nnodes=$SLURM_JOB_NUM_NODES
+srun --ntasks={tasks} torchrun --nnodes=$nnodes --nproc_per_node=4 --rdzv_backend=c10d --rdzv_endpoint=$HEAD:1234 fit.py
+"""
+
+
+@pytest.mark.parametrize(
+    ("nodes", "tasks", "each"),
+    [
+        ("#SBATCH --nodes=8", "$nnodes", 1),
+        ("#SBATCH --nodes=8", "8", 1),
+        ("#SBATCH --nodes=8", "32", 4),
+        ("#SBATCH --job-name=fit", "$nnodes", 1),
+        ("#SBATCH --job-name=fit", "8", None),
+        ("#SBATCH --nodes=8", "$COUNT", None),
+    ],
+)
+def test_the_tasks_of_a_step_win_over_those_of_a_node_of_the_job(
+    tmp_path: Path, nodes: str, tasks: str, each: int | None
+) -> None:
+    (tmp_path / "job.sh").write_text(STEP.format(nodes=nodes, tasks=tasks))
+    report = check([tmp_path])
+    (run,) = report.runs
+    assert run.plan.integer("launch.tasks_per_node") == each
+    assert ("slurm-tasks-mismatch" in {found.rule for found in report.findings}) is (each == 4)

@@ -61,3 +61,36 @@ def test_no_price_is_taken_from_nvidias_cards(tmp_path: Path) -> None:
     (tmp_path / "run.sh").write_text(f"export HIP_VISIBLE_DEVICES=0,1,2,3,4,5,6,7\n{megatron}")
     (unpriced,) = [found for found in check([tmp_path]).findings if found.rule == "pipeline-bubble"]
     assert unpriced.cost.seconds_per_step is None
+
+
+MOE = """[parallelism]
+tensor_parallel_degree = 1
+expert_parallel_degree = 32
+data_parallel_shard_degree = 32
+[training]
+local_batch_size = 1
+[job]
+{key} = "{value}"
+"""
+START = "torchrun --nnodes 4 --nproc_per_node 8 --rdzv_endpoint n0:1 -m {program} --job.config_file moe.toml\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "value", "told"),
+    [
+        ("torchtitan.train", "torchtitan.config", None),
+        ("torchtitan_npu.entry", "torchtitan.config", "ascend"),
+        ("torchtitan.train", "torchtitan_npu.config", "ascend"),
+    ],
+)
+def test_packages_of_a_vendor_leave_its_fast_domain_open(
+    tmp_path: Path, program: str, value: str, told: str | None
+) -> None:
+    (tmp_path / "moe.toml").write_text(MOE.format(key="custom_config_module", value=value))
+    (tmp_path / "run.sh").write_text(START.format(program=program))
+    report = check([tmp_path])
+    assert {run.plan.word("cluster.vendor") for run in report.runs} == {told}
+    assert {run.plan.integer("cluster.nvlink_domain") for run in report.runs} == {None if told else 8}
+    crossing = [found for found in report.findings if found.rule == "ep-crosses-node"]
+    assert [found.severity for found in crossing] == ([] if told else ["note"])
+    assert all("--overlap-moe" not in remedy.text for found in crossing for remedy in found.remedies)

@@ -48,6 +48,20 @@ def _gradient_bytes(values: Values, compute: str, weight: float, style: str) -> 
     return _BYTES.get(word_in(values, "precision.gradients", ""), usual)
 
 
+OPTIMIZERS = (
+    "ada", "adopt", "sgd", "lion", "muon", "lomo", "lamb", "lars", "rmsprop", "mini", "galore", "apollo", "onebit",
+    "zeroone", "soap", "shampoo", "sophia", "novograd", "prodigy", "ranger", "came", "dion", "dummy", "mcore",
+    "distributed",
+)  # fmt: skip
+"""What the names of optimizers hold whose moments are counted, near enough, as two numbers a parameter or by
+`moment_bytes`."""
+
+
+def is_counted(optimizer: str) -> bool:
+    """Whether it is known what an optimizer keeps."""
+    return any(name in optimizer.lower().replace("_", "") for name in OPTIMIZERS)
+
+
 def moment_bytes(optimizer: str, state: float) -> float:
     """Bytes that an optimizer keeps per parameter beside the weights, with numbers of `state` bytes unless it stores
     them in fewer bits: 8 (Dettmers et al. 2022) or 4, each block with a scale of its own."""

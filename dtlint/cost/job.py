@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from dtlint.cost.assemble import assemble, family_of, style_of, varied
 from dtlint.cost.contradiction import first_contradiction, outside_domain
 from dtlint.cost.figures import Job
-from dtlint.cost.formats import precision_of
+from dtlint.cost.formats import is_counted, precision_of
 from dtlint.cost.told import Values
 from dtlint.plan.vocabulary import Term, term
 from dtlint.record import NamedTuple
@@ -79,6 +79,7 @@ _PLAIN = ("fsdp", "ddp", "pytorch")
 
 _COUNTED = "model.parameters"
 """What the shape tells, unless a reader says that it does not."""
+OPTIMIZER = "optimizer.name"
 _ESSENTIAL = ("parallel.world_size", "model.layers", "model.hidden")
 
 
@@ -86,6 +87,8 @@ def complete(plan: Plan) -> Completed | Unknown:
     """The plan with every gap filled three ways; Unknown names the first setting that has no bounds and is needed."""
     known, open_names = _read(plan)
     gap = missing(plan)
+    if gap == OPTIMIZER:
+        return unknown_optimizer(plan)
     if gap:
         told = plan.get(gap)
         return told if isinstance(told, Unknown) else Unknown(f"no file tells {gap}", f"--set {gap}=...")
@@ -114,11 +117,17 @@ def missing(plan: Plan) -> str:
     """The first setting that no bounds can stand for and the plan does not tell, "" if there is none.
 
     The parameters are one where a reader says that the shape does not tell them, and the GPU where it is another
-    vendor's than those that its bounds are taken from.
+    vendor's than those that its bounds are taken from; the optimizer is one where nobody knows what it keeps.
     """
     untold = _COUNTED if isinstance(plan.setting(_COUNTED), Unknown) else ""
     foreign = "cluster.gpu" if _is_foreign(plan) else ""
-    return next((name for name in _ESSENTIAL if plan.value(name) is None), untold or foreign)
+    strange = "" if is_counted(plan.word(OPTIMIZER) or "adam") else OPTIMIZER
+    return next((name for name in _ESSENTIAL if plan.value(name) is None), untold or foreign or strange)
+
+
+def unknown_optimizer(plan: Plan) -> Unknown:
+    """Why it is not known what the optimizer keeps."""
+    return Unknown(f"what {plan.word(OPTIMIZER)} keeps is not known", f"--set {OPTIMIZER}=...")
 
 
 def _is_foreign(plan: Plan) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dtlint.cost.formats import frozen_bytes, precision_of
-from dtlint.cost.job import style_of
+from dtlint.cost.formats import frozen_bytes, is_counted, precision_of
+from dtlint.cost.job import OPTIMIZER, style_of, unknown_optimizer
 from dtlint.cost.memory import HALF_PRECISION
 from dtlint.cost.states import StateBytes, offloads_gradients, state_bytes
 from dtlint.value import Plain, Unknown, Value
@@ -72,6 +72,8 @@ def _states(plan: Plan, stage: int, ranks: int) -> StateBytes | Unknown:
     if _is_partly_trained(plan):
         frozen = frozen_bytes({**known, "precision.frozen": plan.value("precision.frozen") or "nf4"})
         return StateBytes(frozen / (ranks if stage >= 3 else 1), 0.0, 0.0, 0.0)
+    if not is_counted(plan.word(OPTIMIZER) or "adam"):
+        return unknown_optimizer(plan)
     return state_bytes(style, precision_of(known, style), stage, ranks)
 
 

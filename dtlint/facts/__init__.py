@@ -6,7 +6,7 @@ fact that rests on unknown or assumed settings is an interval, or unknown with t
 
 from __future__ import annotations
 
-from dtlint.facts import exchange, host, launch, memory, network, pipeline, savings, schedule, step, topology
+from dtlint.facts import exchange, host, launch, memory, network, pipeline, reduction, savings, schedule, step, topology
 from dtlint.facts.registry import FACTS, Fact, FactValue, fact, facts, facts_of
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "memory",
     "network",
     "pipeline",
+    "reduction",
     "savings",
     "schedule",
     "step",

@@ -8,7 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from dtlint.frameworks import Claim, NamedFile, Reading, accelerate_fsdp, accelerate_launcher, deepspeed, torchrun
+from dtlint.frameworks import (
+    Claim,
+    Member,
+    NamedFile,
+    Reading,
+    accelerate_fsdp,
+    accelerate_launcher,
+    deepspeed,
+    torchrun,
+)
 from dtlint.frameworks.accelerate_given import Given
 from dtlint.frameworks.axolotl_faults import refused
 from dtlint.frameworks.axolotl_precision import precision
@@ -19,7 +28,8 @@ from dtlint.frameworks.keys import ON, Meaning, claims_of, flag_words, hidden, k
 from dtlint.frameworks.lengths import at_most
 from dtlint.languages.json_tree import Document, Node, setting
 from dtlint.languages.traced import Word, literal_word, setting_of
-from dtlint.value import Origin, Plain, Unknown, Value, assumed
+from dtlint.source import Span
+from dtlint.value import Origin, Plain, Unknown, Value, assumed, default, written
 
 LAYER = "axolotl"
 ROLE = "axolotl"
@@ -129,8 +139,18 @@ def read_config(documents: Sequence[Document], words: Sequence[Word] = ()) -> Re
         framework=_framework(keys),
         frontend="axolotl",
         open=hidden(roots, words),
-        collections=refused(keys),
+        collections={**refused(keys), **_arguments(keys, place)},
     )
+
+
+def _arguments(keys: Keys, place: Span | None) -> Mapping[str, tuple[Member, ...]]:
+    """The weight decay that the Trainer is given, 0 unless it is written, as a member of `config.arguments`."""
+    node = keys.node("weight_decay")
+    here = node.span if node is not None else place
+    if here is None:
+        return {}
+    value = number(node) if node is not None else default(0.0, "Axolotl")
+    return {"config.arguments": (Member(here, {"name": written("weight-decay", here), "value": value}),)}
 
 
 def spell(setting_name: str, value: Plain, framework: str = "") -> str | None:

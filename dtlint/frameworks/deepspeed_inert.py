@@ -14,7 +14,8 @@ def weighed(members: list[Member]) -> list[Member]:
     """The members of `config.inert` with two more fields.
 
     `matters` is "yes" where memory or bandwidth was meant to be saved, "no" for the first key that is left over from
-    another stage, with the number of the `others`, "" for those others and for keys that nothing reads.
+    another stage, "" for those others and for keys that nothing reads. `others` is how many the first one speaks for
+    beside itself, else 0.
     """
     light = [member for member in members if not _is_meant(member) and not _is_usual(member)]
     return [_with_weight(member, light) for member in members]
@@ -23,7 +24,7 @@ def weighed(members: list[Member]) -> list[Member]:
 def _with_weight(found: Member, light: list[Member]) -> Member:
     first = bool(light) and found is light[0]
     matters = "yes" if _is_meant(found) else "no" if first else ""
-    others = Value(len(light) - 1, Origin("written", found.place))
+    others = Value(len(light) - 1 if first else 0, Origin("written", found.place))
     return found._replace(fields={**found.fields, **texts(found.place, matters=matters), "others": others})
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from dtlint.frameworks import Claim, NamedFile, Reading
+from dtlint.frameworks import Claim, Member, NamedFile, Reading
 from dtlint.frameworks.arguments import stretch
 from dtlint.frameworks.deepspeed_values import format_name, number, whole_number, word
 from dtlint.frameworks.dotted_keys import Keys, number_at, put_over
@@ -70,6 +70,8 @@ _LAUNCH = {
     "cluster.num_nodes": Meaning("launch.nodes"),
     "cluster.gpus_per_node": Meaning("launch.processes_per_node"),
 }
+_ANSWERING = ("grpo", "ppo", "distillation")
+"""Sections of the algorithms in which a model answers prompts (examples/configs)."""
 _GENERATION = "policy.generation.colocated"
 _PACKED = (("dynamic_batching", "dynamic batching"), ("sequence_packing", "sequence packing"))
 
@@ -137,7 +139,13 @@ def _reading(keys: Keys, place: Span | None, why: str) -> Reading:
     packed = tuple(_packed(keys))
     own = (claim for claim in claims_of(keys, table) if not packed or claim.setting != "batch.micro")
     claims = (*_launch(keys, place), *own, *packed, *_derived(keys, framework), *named)
-    return Reading(LAYER, place, claims, files, framework=framework, frontend="nemo-rl", open=why)
+    answers = {"run.answers": (Member(place, {}),)} if place is not None and _answers(keys) else {}
+    return Reading(LAYER, place, claims, files, framework=framework, frontend="nemo-rl", open=why, collections=answers)
+
+
+def _answers(keys: Keys) -> bool:
+    """Whether the policy answers prompts between its steps."""
+    return any(keys.under(section) for section in _ANSWERING)
 
 
 def spell(setting_name: str, value: Plain, framework: str = "") -> str | None:

@@ -162,8 +162,22 @@ def _of_resolver(name: str, resolver: str, text: str, node: Node, look: _Look, d
         return _selected(name, given, node, look, depth)
     if resolver == "oc.decode" and len(given) == 1 and given[0].startswith("${"):
         return _decoded(_resolved(name, node._replace(value=given[0]), look, depth + 1))
+    if resolver == "mul" and len(given) == 2:
+        return _product(name, given, node, look, depth)
     reason = f"{node.value} is what the program's resolver {resolver} makes of it"
     return _untold(node, reason, "")
+
+
+def _product(name: str, given: list[str], node: Node, look: _Look, depth: int) -> Node:
+    """The product that the resolver `mul` of NeMo-RL makes of two whole numbers (NVIDIA-NeMo/RL 7ea279a
+    nemo_rl/utils/config.py)."""
+    parts = [_argument(name, text, node, look, depth) for text in given]
+    numbers = [part.value for part in parts if isinstance(part.value, int) and part.kind == "number"]
+    if len(numbers) < 2:
+        return _untold(node, f"{node.value} multiplies what is not known", "")
+    product = numbers[0] * numbers[1]
+    steps = tuple(Step(part.span, f"{part.value}") for part in parts)
+    return Node("number", product, node.span, told=Value(product, Origin("written", node.span, steps)))
 
 
 def _of_variable(name: str, given: list[str], node: Node, look: _Look, depth: int) -> Node:

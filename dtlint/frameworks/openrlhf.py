@@ -12,6 +12,7 @@ from dtlint.frameworks import Claim, Member, Reading
 from dtlint.frameworks.answers import ray_workers
 from dtlint.frameworks.arguments import stretch, texts
 from dtlint.frameworks.deepspeed_values import format_name, known, number, whole_number
+from dtlint.frameworks.deepspeed_values import word as written_word
 from dtlint.frameworks.dotted_keys import Keys, Read, node_of, one, unread, written_name
 from dtlint.frameworks.keys import model_named
 from dtlint.frameworks.lengths import at_most
@@ -38,6 +39,8 @@ _CLIPS = ("max_norm",)
 _FORMATS = ("ds.param_dtype", "param_dtype")
 _OVERLAPS = ("ds.overlap_comm", "overlap_comm")
 _OFFLOADS = ("ds.adam_offload", "adam_offload")
+_OPTIMIZERS = ("optimizer", "optim")
+"""Options of forks; OpenRLHF itself has Adam alone."""
 _SHARES = ("ds.zpg", "zpg")
 _QUANTIZED = ("ds.load_in_4bit", "load_in_4bit")
 _DYNAMIC = ("train.dynamic_batch_enable", "use_dynamic_batch")
@@ -70,11 +73,11 @@ def read_program(program: Sequence[Word]) -> Reading:
     if _RAY not in (program[0].text or ""):
         return _reading(keys, "model", place)._replace(open=opened)
     critic = _critic(keys, place)
-    roles = {role: each._replace(open=opened) for role, each in critic.items()}
+    answers = {"run.answers": (Member(place, {}),)}
+    roles = {role: each._replace(open=opened, collections=answers) for role, each in critic.items()}
     actor = _reading(keys, "actor", place)
-    return actor._replace(
-        claims=(*_workers(keys, "actor", place), *actor.claims), open=opened, roles=roles, collections=_refused(keys)
-    )
+    claims = (*_workers(keys, "actor", place), *actor.claims)
+    return actor._replace(claims=claims, open=opened, roles=roles, collections={**_refused(keys), **answers})
 
 
 def spell_in(reading: Reading, setting_name: str, value: Plain) -> str | None:
@@ -136,6 +139,7 @@ def _claims(keys: Keys, model: str) -> Iterator[Claim]:
     yield from one(keys, (f"{model}.max_norm", *_CLIPS), "optimizer.clip", number)
     recomputed = (f"{model}.gradient_checkpointing_enable", "gradient_checkpointing")
     yield from one(keys, recomputed, "checkpointing.activations", _standing_for("full"))
+    yield from one(keys, _OPTIMIZERS, "optimizer.name", written_word)
     yield from one(keys, _OVERLAPS, "overlap.gradients", _standing_for(True))
     yield from one(keys, _OFFLOADS, "sharding.offload_optimizer", _standing_for("cpu"))
     yield from one(keys, _QUANTIZED, "precision.frozen", _standing_for("nf4"))

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from dtlint.frameworks import Claim, Reading
 from dtlint.languages.traced import Command, Word
-from dtlint.source import Span
+from dtlint.source import Source, Span
 from dtlint.value import written
 
 LAYER = "vendor"
+CONFIGS = (".toml", ".yaml", ".yml", ".json")
+_Found = tuple[str, str, Span]
+"""A vendor, and the name that tells it with its place."""
+
 SETTING = "cluster.vendor"
 
 VARIABLES: Mapping[str, str] = {
@@ -37,19 +42,59 @@ MODULES: Mapping[str, str] = {
 """What the names of environment modules begin with that bring a vendor's libraries (the guides of Frontier, LUMI and
 Aurora)."""
 
+PACKAGES: Mapping[str, str] = {
+    "torch_npu": "ascend",
+    "torchtitan_npu": "ascend",
+    "mindspeed": "ascend",
+    "hccl": "ascend",
+    "habana_frameworks": "habana",
+    "optimum.habana": "habana",
+    "intel_extension_for_pytorch": "intel",
+}
+"""Packages and backends that run on these vendors' accelerators alone, by their names in programs and configs."""
+
+_NAMED = re.compile(r"(?<![A-Za-z0-9])(" + "|".join(map(re.escape, PACKAGES)) + r")(?![a-z0-9])", re.IGNORECASE)
+
 _MODULE_COMMANDS = ("module", "ml")
 
 
-def read(env: Mapping[str, Word], commands: Iterable[Command]) -> Reading:
-    """The claim `cluster.vendor`, from the variables of a launch, else from the modules that its script loads."""
-    found = _of_variables(env) or _of_modules(commands)
+def read(env: Mapping[str, Word], commands: Iterable[Command], program: Sequence[Word] = ()) -> Reading:
+    """The claim `cluster.vendor`, from the variables of a launch, the modules that its script loads, or else
+    the words of its program.
+    """
+    return _reading(_of_variables(env) or _of_modules(commands) or _of_program(program))
+
+
+def read_configs(sources: Iterable[Source]) -> Reading:
+    """The same from the packages that configs name; a program may import them for one machine of several."""
+    configs = (source for source in sources if source.path.lower().endswith(CONFIGS))
+    return _reading(next(filter(None, map(_of_text, configs)), None))
+
+
+def _reading(found: _Found | None) -> Reading:
     if found is None:
         return Reading(LAYER)
     vendor, name, place = found
     return Reading(LAYER, place, (Claim(SETTING, written(vendor, place), name),))
 
 
-def _of_variables(env: Mapping[str, Word]) -> tuple[str, str, Span] | None:
+def _of_program(program: Sequence[Word]) -> _Found | None:
+    for word in program:
+        named = _NAMED.search(word.text or "")
+        if named is not None:
+            return PACKAGES[named[1].lower()], named[1], word.place
+    return None
+
+
+def _of_text(source: Source) -> _Found | None:
+    for named in _NAMED.finditer(source.text):
+        line = source.text[source.text.rfind("\n", 0, named.start()) + 1 : named.start()]
+        if "#" not in line:
+            return PACKAGES[named[1].lower()], named[1], source.span(*named.span(1))
+    return None
+
+
+def _of_variables(env: Mapping[str, Word]) -> _Found | None:
     for name, word in env.items():
         vendor = _begins(name, VARIABLES)
         if vendor:
@@ -57,7 +102,7 @@ def _of_variables(env: Mapping[str, Word]) -> tuple[str, str, Span] | None:
     return None
 
 
-def _of_modules(commands: Iterable[Command]) -> tuple[str, str, Span] | None:
+def _of_modules(commands: Iterable[Command]) -> _Found | None:
     for command in commands:
         for word in _loaded(command.argv):
             vendor = _begins((word.text or "").lower(), MODULES)

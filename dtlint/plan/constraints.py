@@ -20,6 +20,11 @@ UNEVEN_PIPELINES = (*DEEPSPEED_PIPELINES, "torchtitan", "nanotron")
 v0.2.2 distributed/pipeline_parallel.py generate_llm_fqn_per_model_part, nanotron 2411b02 models/base.py build_model."""
 
 
+COMPRESSING_OPTIMIZERS = frozenset(("onebitadam", "onebitlamb", "zerooneadam"))
+"""DeepSpeed's optimizers that exchange in few bits themselves; none goes with ZeRO (DeepSpeed 0.19.6 runtime/engine.py
+_configure_basic_optimizer, runtime/fp16/onebit)."""
+
+
 def violations(plan: Plan) -> list[Infeasible]:
     """Each constraint that this plan breaks; unknown settings break none."""
     from dtlint.plan import Infeasible
@@ -114,6 +119,14 @@ def _sharding(plan: Plan) -> str | None:
     if stage < 2 or not engine or plan.word("framework") not in DEEPSPEED_PIPELINES:
         return None
     return f"ZeRO stage {stage} does not go with a pipeline"
+
+
+@_constraint("sharding.stage")
+def _compressed(plan: Plan) -> str | None:
+    name = plan.word("optimizer.name") or ""
+    if not plan.integer("sharding.stage") or name.lower() not in COMPRESSING_OPTIMIZERS:
+        return None
+    return f"{name} does not go with ZeRO"
 
 
 @_constraint("data.sequence_length")

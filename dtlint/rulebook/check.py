@@ -17,6 +17,7 @@ from dtlint.rulebook.finding import Finding, Remedy, Summary, Undecided
 from dtlint.rulebook.forked import as_of_releases
 from dtlint.rulebook.hits import Hit, by_cause, on_runs, on_tree, tree_of, undecided, values_told
 from dtlint.rulebook.ignores import COLLECTIONS, Ignore, collections_of, hiding, ignores_in, left_out, standing_before
+from dtlint.rulebook.lesser import as_weighed
 from dtlint.rulebook.machines import as_started
 from dtlint.rulebook.price import Priced, Watch, priced_proposals, remedies_of
 from dtlint.rulebook.ready import ReadyRule, formula_of
@@ -99,7 +100,8 @@ def check(runs: RunSet, rules: Sequence[Rule], config: Config) -> Report:
 
 def _sure(hit: Hit, runs: RunSet) -> Hit:
     """A hit with the outcome that is certain, by what is known of its run and said beside its place."""
-    return with_reason(as_started(as_of_releases(as_known(hit, runs.runs), runs.runs)), runs.sources)
+    weighed = as_weighed(as_of_releases(as_known(hit, runs.runs), runs.runs), runs.runs)
+    return with_reason(as_started(weighed), runs.sources)
 
 
 def _without_known(

@@ -10,6 +10,7 @@ from dtlint.interval import Interval
 from dtlint.plan import Plan
 from dtlint.rulebook.confidence import assumptions, leading, settable
 from dtlint.rulebook.finding import Amount, Cost, Stop
+from dtlint.rulebook.lesser import answers_prompts
 from dtlint.rulebook.operands import as_interval
 from dtlint.rulebook.price import known_estimate
 from dtlint.rulebook.ready import ReadyRule
@@ -20,10 +21,6 @@ from dtlint.value import Unknown, Value
 PRICE = "cluster.usd_per_gpu_hour"
 
 HOURS_PER_DAY = 24
-
-ROLLOUT = "batch.rollout"
-"""The setting of runs whose model answers prompts between its optimizer steps: what part of the day these take, no
-file tells."""
 
 
 def cost_of(ready: ReadyRule, verdict: Verdict, scope: Scope) -> Cost:
@@ -88,7 +85,7 @@ def _share(seconds: Interval | None, found: Estimate | None) -> Interval | None:
 def _gpu_hours(share: Interval | None, plan: Plan) -> Interval | None:
     """GPU-hours of a day that a share of the step takes; None where the run does more than steps."""
     world = plan.number("parallel.world_size")
-    if share is None or world is None or ROLLOUT in plan.settings:
+    if share is None or world is None or answers_prompts(plan):
         return None
     return interval.scale(share, world * HOURS_PER_DAY)
 

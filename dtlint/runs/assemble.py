@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from dtlint.frameworks import Member, Reading
+from dtlint.frameworks import Member, Reading, vendors
+from dtlint.frameworks.slurm.steps import with_spread_tasks
 from dtlint.plan import Plan
 from dtlint.record import NamedTuple
 from dtlint.runs.beside import ARGUMENTS
@@ -38,11 +39,13 @@ class Parts(NamedTuple):
 def run_of(tree: Tree, options: Options, parts: Parts, launch: Launch | None = None, branch: str | None = None) -> Run:
     """One plan of what was read for it: settled, handed on, with what the files around tell of versions."""
     own = _without_inner_wrapper(_under_own_parser(parts.readings))
-    readings = as_handed_over(with_own_batch(as_changed(own)))
+    readings = with_spread_tasks(as_handed_over(with_own_batch(as_changed(own))))
     sources = parts.sources
     folders = _folders(tree, sources)
     around = versions_around(tree, folders, readings)
     readings = (*readings, *(reading for _, reading in around), *parser_reading(tree, folders, readings))
+    if not any(reading.layer == vendors.LAYER and reading.claims for reading in readings):
+        readings = (*readings, vendors.read_configs(sources))
     readings = (*readings, *versions_mentioned(tree, folders, _claimed(readings)))
     readings = (*readings, *vendored_readings(tree, folders, readings))
     sources = tuple(dict.fromkeys((*sources, *(source for source, _ in around))))

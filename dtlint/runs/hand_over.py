@@ -10,7 +10,7 @@ from dtlint.frameworks import AUTO, Claim, Member, Reading
 from dtlint.plan.derived.registry import TRAINERS
 from dtlint.record import NamedTuple
 from dtlint.runs.claimed import CONFIG, claimed, says, text_in, trainer_place, word_in
-from dtlint.runs.repeated import MATCHED, TRAINER, conflicts, default_conflicts
+from dtlint.runs.repeated import MATCHED, TRAINER, conflicts, default_conflicts, has_no_decay
 from dtlint.runs.settle import starts_engine
 from dtlint.runs.trainer_arguments import refused_arguments
 from dtlint.value import Origin, Setting, Unknown, Value, written
@@ -89,7 +89,7 @@ def _trained(readings: Sequence[Reading], settings: dict[str, Setting], config: 
     collections = {
         "config.conflicts": tuple(conflicts(readings, config, settings)),
         "config.left_out": tuple(_left_out(readings, config)),
-        "config.exchanged": tuple(_exchanged(config, settings)),
+        "config.exchanged": tuple(_exchanged(readings, config, settings)),
     }
     if collections["config.left_out"]:
         settings.pop("optimizer.clip", None)
@@ -153,8 +153,10 @@ def _left_out(readings: Sequence[Reading], config: Reading) -> Iterator[Member]:
     yield Member(place, fields, related)
 
 
-def _exchanged(config: Reading, settings: Mapping[str, Setting]) -> Iterator[Member]:
-    """An optimizer of --optim that Accelerate replaces by DeepSpeed's CPU Adam, since the optimizer is offloaded."""
+def _exchanged(readings: Sequence[Reading], config: Reading, settings: Mapping[str, Setting]) -> Iterator[Member]:
+    """An optimizer of --optim that Accelerate replaces by DeepSpeed's CPU Adam, since the optimizer is offloaded;
+    `alike` (yes, no): whether it is an Adam, which without weight decay steps alike.
+    """
     offload, optimizer = settings.get("sharding.offload_optimizer"), settings.get("optimizer.name")
     moved = word_in(settings, "sharding.offload_optimizer") in ("cpu", "nvme")
     if not moved or says(config, "optimizer.name") or _keeps_optimizer(config):
@@ -165,7 +167,12 @@ def _exchanged(config: Reading, settings: Mapping[str, Setting]) -> Iterator[Mem
     if any(name.startswith(twin) for twin in _CPU_ADAMS) and "8bit" not in name and "4bit" not in name:
         return
     place = optimizer.origin.span
-    fields: dict[str, Setting] = {"optimizer": optimizer, "device": offload}
+    alike = "adam" in name and has_no_decay(readings)
+    fields: dict[str, Setting] = {
+        "optimizer": optimizer,
+        "device": offload,
+        "alike": written("yes" if alike else "no", place),
+    }
     related = ((offload.origin.span, "the optimizer is offloaded here"),) if offload.origin.span is not None else ()
     yield Member(place, fields, related)
 

@@ -185,7 +185,7 @@ class Joiner:
             return []
         outer = self._around(candidate)
         installed = install_readings(candidate.world.commands, found.launch.place)
-        vendor = vendors.read(found.launch.env, candidate.world.commands)
+        vendor = vendors.read(found.launch.env, candidate.world.commands, found.program)
         lost = lost_words(self._lost, found.launch.place)
         readings = (*found.readings, *parts.readings, *outer, *lost, *installed, vendor)
         sources = dict.fromkeys((candidate.script, *candidate.callers, *parts.sources))

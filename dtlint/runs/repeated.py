@@ -102,6 +102,16 @@ def _betas(config: Reading, told: Mapping[str, Setting], complete: bool) -> Iter
                 return
 
 
+def has_no_decay(readings: Sequence[Reading]) -> bool:
+    """Whether the Trainer is told a weight decay of 0, or its arguments are all known and name none."""
+    members = [each for reading in readings for each in reading.collections.get("config.arguments", ())]
+    told = [each.fields["value"] for each in members if text_in(each.fields["name"]) == "weight-decay"]
+    if told:
+        return all(isinstance(value, Value) and value.value == 0 for value in told)
+    by_flags = any(reading.layer == "transformers-arguments" for reading in readings)
+    return by_flags and trainer_place(readings) is not None
+
+
 def _told_numbers(readings: Sequence[Reading]) -> dict[str, Setting]:
     """The Trainer's arguments that no setting of the plan holds, by name."""
     own = [reading for reading in readings if reading.layer.startswith("transformers")]

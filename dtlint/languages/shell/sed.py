@@ -96,6 +96,7 @@ def _scripts(call: Call) -> tuple[list[Text], list[object]]:
 
 def _read_script(call: Call, script: Text, extended: str) -> list[Step] | None:
     """The commands of a script; None for one that is not followed."""
+    script = tuple(map(_as_told, script))
     characters = flat(script)
     steps: list[Step] = []
     at = 0
@@ -108,6 +109,13 @@ def _read_script(call: Call, script: Text, extended: str) -> list[Step] | None:
             return None
         steps.append(step)
     return steps
+
+
+def _as_told(piece: Piece) -> Piece:
+    """A piece of a script; one that is only supposed to be empty is not known, as a template is filled with values."""
+    if piece.text != "" or not piece.assumed or not piece.how:
+        return piece
+    return piece._replace(text=None, assumed="", unknown=piece.assumed)
 
 
 def _read_step(call: Call, script: Text, characters: str, at: int, extended: str) -> tuple[Step | None, int]:

@@ -31,6 +31,7 @@ from dtlint.languages.shell.syntax import (
 
 NAME = r"[A-Za-z_]\w*"
 MAX_VISITS = 200_000
+NUMBER_TESTS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
 
 
 def children(node: Node) -> Iterator[Node]:
@@ -83,12 +84,35 @@ def assignments(command: Simple) -> Iterator[Assignment]:
     yield from (word for word in command.words if isinstance(word, Assignment))
 
 
-def assigned_names(tree: Node) -> frozenset[str]:
-    """The variables that a script sets anywhere; a mere `X=$X` does not count."""
-    names: set[str] = set()
+def own_names(tree: Node) -> frozenset[str]:
+    """The variables that a script sets anywhere (a mere `X=$X` does not count) and that may be unset before: not those
+    that `[` compares with a number above the first place that sets them, since it refuses an empty one.
+    """
+    first: dict[str, int] = {}
+    counted: dict[str, int] = {}
     for node in walk(tree):
-        names.update(names_set(node))
-    return frozenset(names)
+        for name in names_set(node):
+            first[name] = min(first.get(name, node.span.start), node.span.start)
+        for name in _names_counted(node):
+            counted[name] = min(counted.get(name, node.span.start), node.span.start)
+    return frozenset(name for name, start in first.items() if counted.get(name, start) >= start)
+
+
+def _names_counted(node: Node) -> Iterator[str]:
+    """The variables that `[` or `test` compares with a number."""
+    if not isinstance(node, Simple) or command_name(node) not in ("[", "test"):
+        return
+    words = [word for word in node.words if isinstance(word, WordSyntax)]
+    for left, operator, right in zip(words, words[1:], words[2:], strict=False):
+        if operator.span.text in NUMBER_TESTS:
+            yield from (name for word in (left, right) if (name := _sole_variable(word)))
+
+
+def _sole_variable(word: WordSyntax) -> str:
+    """The variable that a word is, without a default; "" for any other word."""
+    part = word.parts[0] if len(word.parts) == 1 else None
+    plain = isinstance(part, Parameter) and not part.operator and part.subscript is None and not part.indirect
+    return part.name if plain and isinstance(part, Parameter) else ""
 
 
 def names_set(node: Node) -> Iterator[str]:

@@ -13,7 +13,7 @@ from dtlint.languages.shell.state import MAX_MATCH_STEPS, MAX_STEPS, Given, Posi
 from dtlint.languages.shell.state import World as Way
 from dtlint.languages.shell.syntax import Node, Sequence
 from dtlint.languages.shell.text import Text, sole_unknown, source_of
-from dtlint.languages.shell.walk import assigned_names
+from dtlint.languages.shell.walk import own_names
 from dtlint.languages.traced import OPEN_ARGUMENTS, Piece, Word, World, WrittenSource
 from dtlint.source import Problem, Source, Span
 
@@ -27,7 +27,7 @@ def follow(
     """The worlds of a script, equal ones merged; the defects met in texts that it makes, the directives in them, and
     how many commands were followed.
     """
-    assigned = assigned_names(body)
+    assigned = own_names(body)
     matters = _lazily(lambda: _relevance(body))
     ways: list[tuple[tuple[int, ...], Way, World]] = []
     waiting: list[tuple[int, ...]] = [()]

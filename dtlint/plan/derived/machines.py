@@ -150,8 +150,12 @@ def _intranode(plan: Plan) -> Value | None:
 
 @rule("cluster.nvlink_domain")
 def _nvlink_domain(plan: Plan) -> Value | None:
-    """The GPU's own domain where it reaches over several machines (NVL72), else the node."""
+    """The GPU's own domain where it reaches over several machines (NVL72), else the node; of a card of another vendor
+    that is not named it is not known (Ascend's reaches over the servers of a supernode, or two GPUs).
+    """
     found, node = card(plan), plan.get("cluster.gpus_per_node")
+    if found is None and plan.word("cluster.vendor") not in (None, "nvidia"):
+        return None
     if (
         found is not None
         and found.nvlink_domain
