@@ -67,13 +67,17 @@ _OF_PROGRAMS = ("program-arguments", OWN_PARSER)
 
 def _adaptors(tree: Tree, sources: Sequence[Source]) -> Iterator[str]:
     """The adaptors that the Python files of a run import."""
+    marked = (source for source in sources if any(mark in source.text for mark in (*_ADAPTORS, *_SUFFIX)))
+    for source in marked:
+        if source.path.endswith(".py"):
+            yield from _imported(tree, source)
+
+
+def _imported(tree: Tree, source: Source) -> Iterator[str]:
     from dtlint.runs.programs import module_in
 
-    for source in sources:
-        if not source.path.endswith(".py") or not any(mark in source.text for mark in (*_ADAPTORS, *_SUFFIX)):
-            continue
-        packages = (name.split(".")[0] for name in module_in(tree, source).imports)
-        yield from (name for name in packages if name in _ADAPTORS or name.endswith(_SUFFIX))
+    packages = (name.split(".")[0] for name in module_in(tree, source).imports)
+    return (name for name in packages if name in _ADAPTORS or name.endswith(_SUFFIX))
 
 
 def as_of_a_fork(members: Sequence[Member], fork: str, argv: Sequence[Word], sources: Sequence[Source]) -> list[Member]:

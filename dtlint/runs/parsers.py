@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dtlint.frameworks import Claim, Reading
-from dtlint.languages.python.tree import Argument
 from dtlint.runs.tree import Tree
 from dtlint.source import Source, Unreadable
 from dtlint.value import default
+
+if TYPE_CHECKING:
+    from dtlint.languages.python.tree import Argument
 
 PARSER_FILES = ("megatron/training/arguments.py", "megatron/arguments.py")
 """Where Megatron's parser lies: since core_v0.6, and before."""
