@@ -299,6 +299,6 @@ def test_what_only_some_branches_fill_into_a_template_is_not_known(tmp_path: Pat
         'sed "s/WORKERS/${workers}/" ds_TEMPLATE.json | sed "s/MICRO/4/" > ds.json\n'
         "deepspeed --num_gpus 8 train.py --deepspeed_config ds.json\n"
     )
-    report = check([tmp_path])
+    report = check([tmp_path / "run.sh"])
     assert "unreadable-input" not in {found.rule for found in report.findings}
     assert {run.plan.integer("batch.micro") for run in report.runs} == {4}

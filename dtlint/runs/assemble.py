@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from dtlint.frameworks import Member, Reading, vendors
-from dtlint.frameworks.slurm.steps import with_spread_tasks
+from dtlint.frameworks.spread_tasks import with_spread_tasks
 from dtlint.plan import Plan
 from dtlint.record import NamedTuple
 from dtlint.runs.beside import ARGUMENTS
