@@ -1,6 +1,4 @@
-"""Findings on forks, and on programs that may be one: what a rule knows of a framework's releases, a fork may do
-otherwise.
-"""
+"""Findings on forks: what a rule knows of a framework's releases, a fork may do otherwise."""
 
 from __future__ import annotations
 
@@ -14,9 +12,6 @@ _OF_FILES = UNKNOWN.partition(".")[0] + "."
 """How collections of what stands in files and command lines begin."""
 
 
-UNSEEN = "the program is not here, and may be a fork"
-
-
 def as_of_releases(hit: Hit, runs: Sequence[Run]) -> Hit:
     """A hit with the outcome that is certain: of a rule about the releases, advice for a program that is a fork."""
     if hit.run is None or not hit.ready.rule.stock:
@@ -27,9 +22,9 @@ def as_of_releases(hit: Hit, runs: Sequence[Run]) -> Hit:
 
 
 def _told(run: Run) -> str:
-    """What is said of a program that is a fork, or may be one; "" for another."""
+    """What is said of a program that is a fork; "" for another."""
     told = run.plan.dialect.fork
-    return f"this program is a fork: {told}" if told else UNSEEN if run.unseen else ""
+    return f"this program is a fork: {told}" if told else ""
 
 
 def _is_of_the_fork(hit: Hit, run: Run) -> bool:

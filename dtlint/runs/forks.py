@@ -28,8 +28,6 @@ _FORK = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """A command that fetches a Megatron of somebody else, or its entry in .gitmodules."""
-_RELEASE = re.compile(r"[/:](?:NVIDIA|microsoft|deepspeedai)/Megatron[\w.-]{0,80}", re.IGNORECASE)
-"""The address of a Megatron whose releases are known."""
 _ADAPTORS = frozenset(("modellink", "mindspeed", "mindspeed_llm", "mindspeed_mm"))
 """Packages that change Megatron while it is imported, beside those whose name ends in _SUFFIX."""
 _SUFFIX = ("_adaptor", "_adapter")
@@ -120,11 +118,6 @@ def _fetched(tree: Tree) -> str:
         found = (_FORK.search(_told(tree, file)) for file in islice(_installers(tree), MOST_SEARCHED))
         tree.fork = next((match[1] for match in found if match), "")
     return tree.fork
-
-
-def fetches_release(tree: Tree) -> bool:
-    """Whether scripts, READMEs or .gitmodules of the tree name a Megatron whose releases are known."""
-    return any(_RELEASE.search(_told(tree, file)) for file in islice(_installers(tree), MOST_SEARCHED))
 
 
 def _installers(tree: Tree) -> Iterator[Path]:

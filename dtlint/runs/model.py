@@ -62,8 +62,7 @@ class Run(NamedTuple):
     """One plan and the files that it was read from. `launch` is None for a config that nothing launches.
 
     `branch` is the condition under which a forked plan holds; `assumptions` are sentences on how the files were joined.
-    `spare` is a config of an engine that the launches beside it do not take (spare.py). `unseen`: the program that is
-    started is not in the tree, and the user does not name the launch.
+    `spare` is a config of an engine that the launches beside it do not take (spare.py).
     """
 
     launch: Launch | None
@@ -74,7 +73,6 @@ class Run(NamedTuple):
     plan: Plan
     assumptions: tuple[str, ...] = ()
     spare: bool = False
-    unseen: bool = False
 
     @property
     def files(self) -> tuple[str, ...]:

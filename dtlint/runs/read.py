@@ -11,7 +11,7 @@ from dtlint.runs.kinds import bytes_of, kind_of, kind_of_text, relevant, searche
 from dtlint.runs.listing import MOST_FILES
 from dtlint.runs.model import FileProblem, Options, Run, RunSet
 from dtlint.runs.roles import may_train
-from dtlint.runs.spare import marked, with_unseen
+from dtlint.runs.spare import marked
 from dtlint.runs.tree import MOST_SEARCHED, SHELL_SUFFIXES, Tree, root_of
 from dtlint.source import Source, Unreadable
 
@@ -45,10 +45,7 @@ def read_runs(paths: Sequence[Path], options: Options, stdin: str | None = None)
     _remark_listing(joiner, tree)
     found = joiner.finish(tuple(problems), focus)
     asked = frozenset(tree.shown(path.resolve()) for path in named if not is_folder(path)) | {"<stdin>"}
-    runs = marked(found.runs, asked)
-    if is_there(tree.root / ".git"):
-        runs = with_unseen(runs, asked, tree)
-    found = found._replace(runs=runs, problems=_of_training(found.problems, asked))
+    found = found._replace(runs=marked(found.runs, asked), problems=_of_training(found.problems, asked))
     below = _below([path for path in named if is_folder(path)], found.sources)
     return found._replace(focus=focus | below | _started(focus, found.runs))
 

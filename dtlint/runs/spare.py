@@ -1,15 +1,11 @@
-"""Runs of a tree that nobody asks about by name and of which not all is here: configs of an engine that no launch
-takes, and launches of programs that lie elsewhere.
-"""
+"""Configs of an engine that lie in a tree and that none of its launches takes: a twin, a choice that is not made."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 
 from dtlint.runs.beside import ACCELERATE, DEEPSPEED
-from dtlint.runs.forks import FORKED, fetches_release
 from dtlint.runs.model import Run
-from dtlint.runs.tree import Tree
 
 ENGINES = frozenset((ACCELERATE, DEEPSPEED))
 """Layers of files that say how an engine works, and not what it trains: that says the launch which takes them."""
@@ -25,30 +21,10 @@ def marked(runs: Iterable[Run], asked: Collection[str]) -> tuple[Run, ...]:
     return tuple(run._replace(spare=True) if _is_spare(run, asked) else run for run in kept)
 
 
-def with_unseen(runs: Sequence[Run], asked: Collection[str], tree: Tree) -> tuple[Run, ...]:
-    """The runs of a repository, those marked as unseen whose program it does not have, unless it says that it takes a
-    release's; `asked` as above.
-    """
-    found = [_is_unseen(run, asked) for run in runs]
-    if not any(found) or fetches_release(tree):
-        return tuple(runs)
-    return tuple(run._replace(unseen=unseen) for run, unseen in zip(runs, found, strict=True))
-
-
 def _is_spare(run: Run, asked: Collection[str]) -> bool:
     if run.launch is not None or any(path in asked for path in run.files):
         return False
     return any(reading.layer in ENGINES for reading in run.readings) and not any(map(_is_program, run.files))
-
-
-def _is_unseen(run: Run, asked: Collection[str]) -> bool:
-    """Whether a launch with arguments of Megatron names a program of which nothing was read: it may be a fork."""
-    launch = run.launch
-    if launch is None or not any(reading.layer == FORKED for reading in run.readings):
-        return False
-    if any(path in asked for path in (launch.place.path, *launch.callers)):
-        return False
-    return any(word.shown.endswith(".py") for word in launch.argv) and not any(map(_is_program, run.files))
 
 
 def _is_program(path: str) -> bool:
