@@ -168,6 +168,11 @@ def content(file: Path, most: int, wanted: int = -1) -> tuple[int, bytes]:
     return size, data
 
 
+def size_of(file: Path) -> int:
+    """The size of a regular file in bytes; OSError as for its content."""
+    return content(file, 0, 0)[0]
+
+
 def _unhindered(path: str, flags: int) -> int:
     """Open without waiting for whoever may be at the other end."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))

@@ -17,14 +17,10 @@ def as_of_releases(hit: Hit, runs: Sequence[Run]) -> Hit:
     if hit.run is None or not hit.ready.rule.stock:
         return hit
     run = runs[hit.run]
-    fork = _told(run)
-    return hit._replace(certain="advice", remark=fork) if fork and _is_of_the_fork(hit, run) else hit
-
-
-def _told(run: Run) -> str:
-    """What is said of a program that is a fork; "" for another."""
-    told = run.plan.dialect.fork
-    return f"this program is a fork: {told}" if told else ""
+    fork = run.plan.dialect.fork
+    if not fork or not _is_of_the_fork(hit, run):
+        return hit
+    return hit._replace(certain="advice", remark=f"this program is a fork: {fork}")
 
 
 def _is_of_the_fork(hit: Hit, run: Run) -> bool:

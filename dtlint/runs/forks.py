@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from dtlint.account import content
+from dtlint.account import size_of
 from dtlint.frameworks import Member, Reading
 from dtlint.frameworks.arguments import texts
 from dtlint.languages.traced import Word
@@ -131,7 +131,7 @@ def _installers(tree: Tree) -> Iterator[Path]:
 def _told(tree: Tree, file: Path) -> str:
     """The text of a script, nothing of one that is too large or cannot be read."""
     try:
-        return tree.source(file).text if content(file, 0, 0)[0] < _LARGEST else ""
+        return tree.source(file).text if size_of(file) < _LARGEST else ""
     except (OSError, Unreadable):
         return ""
 

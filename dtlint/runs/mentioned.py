@@ -12,7 +12,7 @@ from functools import reduce
 from itertools import islice
 from pathlib import Path
 
-from dtlint.account import FOLDER, content, entries, is_file
+from dtlint.account import FOLDER, entries, is_file, size_of
 from dtlint.frameworks import Claim, Reading
 from dtlint.release import Releases, around, releases, shown
 from dtlint.runs.listing import SKIPPED
@@ -80,15 +80,11 @@ def _sources(tree: Tree, folder: Path) -> Iterator[Source]:
     for name in named[:_MOST_FILES]:
         file = folder / name
         try:
-            source = tree.source(file) if is_file(file) and tree.inside(file) and _is_small(file) else None
+            source = tree.source(file) if is_file(file) and tree.inside(file) and size_of(file) < _LARGEST else None
         except (OSError, Unreadable):
             continue
         if source is not None and may_ask(source.text.lower()):
             yield source
-
-
-def _is_small(file: Path) -> bool:
-    return content(file, 0, 0)[0] < _LARGEST
 
 
 def _names(folder: Path) -> list[str]:
