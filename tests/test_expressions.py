@@ -356,6 +356,8 @@ def test_the_parts_of_a_condition_that_must_all_hold(condition: str, expected: l
         ("{pipeline.bubble * 10:seconds}", "1-3 s"),
         ("{7e10:count} parameters on {4096:count} GPUs", "70B parameters on 4,096 GPUs"),
         ('{{"stage": {parallel.tensor}}}', '{"stage": 8}'),
+        ("{9 - parallel.tensor} micro-batches on {9 - parallel.tensor} GPUs", "1 micro-batch on 1 GPU"),
+        ("{parallel.tensor + 3} processes, {0.1} times, ZeRO-1 nodes", "11 processes, 0.1 times, ZeRO-1 nodes"),
         ("{overlap.gradients}", "false"),
         ("{parallel.order}", "tensor, data"),
         ("{'megatron' if overlap.gradients else 'none'}", "none"),

@@ -220,5 +220,13 @@ def test_time_grows_with_the_length_only(unit: str) -> None:
     assert perf_counter() - start < 2
 
 
+def test_a_file_full_of_what_some_loaders_take_is_read_to_its_end() -> None:
+    text = "{\n" + "".join(f'"key{number}": "{{{{value}}}}", // said\n' for number in range(400)) + '"last": 1}'
+    document = read_json(Source("conf.json", text))
+    assert all(problem.loader for problem in document.problems)
+    assert document.root is not None
+    assert document.root.entries[-1].key == "last"
+
+
 def test_file_of_defects_is_given_up() -> None:
     assert len(defects("{" + "a:b," * 1000 + "}")) < 200

@@ -275,9 +275,13 @@ class _Reader:
         self.at += 1
 
     def _problem(self, start: int, end: int, message: str, loader: str = "") -> None:
+        """Take note of a defect; of what some loaders take (comments, templates) only the first hundred are noted."""
+        full = len(self.problems) >= MAX_PROBLEMS
+        if full and loader:
+            return
         place = self.source.span(start, min(end, len(self.text)))
         self.problems.append(Problem(place, message, not loader, loader))
-        if len(self.problems) >= MAX_PROBLEMS:
+        if full:
             self._give_up(f"{MAX_PROBLEMS} defects; the rest is not read")
 
     def _give_up(self, message: str) -> NoReturn:

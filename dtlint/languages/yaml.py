@@ -201,8 +201,12 @@ class _Reader:
     # Problems
 
     def _problem(self, place: Span, message: str, loader: str = "") -> None:
+        """Take note of a defect; of what some loaders take (repeated keys) only the first hundred are noted."""
+        full = len(self.problems) >= MAX_PROBLEMS
+        if full and loader:
+            return
         self.problems.append(Problem(place, message, not loader, loader))
-        if len(self.problems) >= MAX_PROBLEMS and not self.given_up:
+        if full and not self.given_up:
             self._give_up(place.start, f"{MAX_PROBLEMS} defects; the rest is not read")
 
     def _give_up(self, at: int, message: str) -> None:

@@ -38,6 +38,10 @@ Sentence = tuple[str | Hole | Clause, ...]
 LACKING = re.compile(r"\(not (?:known|told: [^)]{0,400})\)")
 """What a sentence says for a number that is not known and that stands in no clause."""
 
+_COUNTED = "stage|rank|node|GPU|expert|layer|time|head|machine|task|group"
+_ONE = re.compile(rf"(?<![\d.,/-])1 (?:(micro-batch|process)es|({_COUNTED})s)\b")
+"""A number that a sentence took for more than one, before what it counts."""
+
 _HOLE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
 _FORMAT = re.compile(r":\s*([a-z]+)\s*$")
 
@@ -80,7 +84,7 @@ def fill(sentence: Sentence, scope: Scope) -> str:
     """The sentence with its numbers, without the clauses that lack one; for a number that it lacks elsewhere, what
     would tell it.
     """
-    return "".join(_said(part, scope) for part in sentence)
+    return _ONE.sub(lambda found: f"1 {found[1] or found[2]}", "".join(_said(part, scope) for part in sentence))
 
 
 def is_whole(sentence: Sentence, scope: Scope) -> bool:
