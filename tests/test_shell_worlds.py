@@ -34,6 +34,11 @@ def branches(text: str) -> dict[str | None, list[str]]:
     }
 
 
+def last_pieces(text: str) -> list[Piece]:
+    """The last piece of the last word of the launch, in each world."""
+    return [world.commands[-1].argv[-1].pieces[-1] for world in read(text).worlds]
+
+
 def last_piece(text: str, **told: dict[str, str]) -> Piece:
     return commands(text, **told)[-1].argv[-1].pieces[-1]
 
@@ -158,6 +163,35 @@ def test_a_default_is_assumed() -> None:
     piece = last_piece("GPUS=${GPUS:-8}\ntorchrun $GPUS")
     assert (piece.text, piece.assumed, piece.span.text) == ("8", "the caller may set GPUS", "8")
     assert [step.label for step in piece.chain] == ["$GPUS", "${GPUS:-8}"]
+
+
+@pytest.mark.parametrize(
+    "fallback",
+    [
+        'if [ -z "$GPUS" ]; then GPUS=8; fi',
+        '[ -z "$GPUS" ] && GPUS=8',
+        '[ -n "$GPUS" ] || GPUS=8',
+        "[[ -v GPUS ]] || GPUS=8",
+        'if [[ "$GPUS" == "" ]]; then export GPUS=8; else echo $GPUS; fi',
+        'if [ -n "$GPUS" ]; then echo; else GPUS=$((4 * 2)); fi',
+    ],
+)
+def test_what_is_set_where_the_caller_has_not_set_it_is_assumed(fallback: str) -> None:
+    texts = {(piece.text, piece.assumed) for piece in last_pieces(f"{fallback}\ntorchrun --gpus $GPUS")}
+    assert ("8", "the caller may set GPUS") in texts
+    assert ("8", "") not in texts
+
+
+@pytest.mark.parametrize("test", ["[ -v SLURM_NNODES ]", '[ -n "$SLURM_JOB_ID" ]', '! [ -z "$SLURM_NNODES" ]'])
+def test_what_stands_for_a_job_system_that_is_not_there_is_assumed(test: str) -> None:
+    script = f"if {test}; then N=$SLURM_NTASKS; HOSTS=(a b)\nelse N=1; HOSTS=(localhost); fi\n"
+    for name, text in (("$N", "1"), ("${HOSTS[0]}", "localhost")):
+        assert (text, "") not in {(piece.text, piece.assumed) for piece in last_pieces(f"{script}torchrun {name}")}
+
+
+def test_what_is_set_because_another_variable_is_not_set_stands() -> None:
+    script = 'if [ -n "$DEBUG" ]; then GPUS=1; else GPUS=8; fi\ntorchrun $GPUS'
+    assert {(piece.text, piece.assumed) for piece in last_pieces(script)} == {("1", ""), ("8", "")}
 
 
 def test_unknowns_of_the_cluster_mean_settings() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dtlint.languages.shell.expand import expand_text, expand_words
+from dtlint.languages.shell.fallbacks import soft_array
 from dtlint.languages.shell.parameters import element_key
 from dtlint.languages.shell.state import Array, Shell
 from dtlint.languages.shell.syntax import Assignment, WordSyntax
@@ -20,7 +21,7 @@ def apply_assignment(shell: Shell, assignment: Assignment, value: Text | None = 
     if shell.exports_all:
         shell.exported = shell.exported | {assignment.name}
     if assignment.elements is not None:
-        shell.variables[assignment.name] = _array(shell, assignment)
+        shell.variables[assignment.name] = soft_array(shell, assignment.name, _array(shell, assignment))
         return
     if value is None:
         value = expanded_value(shell, assignment)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from dtlint.languages.shell.fallbacks import run_without
 from dtlint.languages.shell.flow import Leave, LeaveLoop, NextRound
 from dtlint.languages.shell.relevance import leaves
 from dtlint.languages.shell.state import Array, Fact, Shell, Variable
@@ -18,11 +19,14 @@ NAMES = re.compile(r"\$\{?#?(\w+)")
 
 
 class Choice(NamedTuple):
-    """One way on: the condition for people, what it says about unknowns, and the commands (None: nothing)."""
+    """One way on: the condition for people, what it says about unknowns, the commands (None: nothing), and which
+    variables are not set where they run.
+    """
 
     label: str
     facts: tuple[Fact, ...]
     body: Node | None
+    unset: tuple[str, ...] = ()
 
 
 def choose(shell: Shell, choices: list[Choice], place: Span, run: Callable[[Shell, Node], None]) -> None:
@@ -63,7 +67,7 @@ def _seen(shell: Shell, name: str) -> str:
 def _take(shell: Shell, choice: Choice, run: Callable[[Shell, Node], None]) -> None:
     shell.world.learn(choice.facts)
     if choice.body is not None:
-        run(shell, choice.body)
+        run_without(shell, choice.unset, choice.body, run)
 
 
 def _join(shell: Shell, choices: list[Choice], place: Span, run: Callable[[Shell, Node], None]) -> None:
@@ -73,6 +77,7 @@ def _join(shell: Shell, choices: list[Choice], place: Span, run: Callable[[Shell
     for choice in choices:
         copy = shell.child()
         copy.out = None if shell.out is None else []
+        copy.unset = (*shell.unset, *choice.unset)
         stays = choice.body is None or _stays(copy, choice.body, run)
         printed.append(tuple(copy.out or ()))
         shell.may_leave_loop |= copy.may_leave_loop

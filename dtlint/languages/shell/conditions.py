@@ -118,8 +118,11 @@ def _set(shell: Shell, name: str) -> Verdict:
         return Verdict(bool(value.items) if index in ("@]", "*]") else index.rstrip("]") in value.items)
     if bare in shell.variables:
         return Verdict(True)
-    own = bare in shell.world.assigned and not shell.sourced
-    return Verdict(False, assumed=f"the caller may set {bare}") if own else UNKNOWN
+    how = f"--env {bare}=..."
+    unset, empty = (Fact(how, "", False),), (Fact(how, "", True),)
+    if bare in shell.world.assigned and not shell.sourced:
+        return Verdict(False, unset, empty, f"the caller may set {bare}")
+    return Verdict(None, unset, empty)
 
 
 def _not_empty(shell: Shell, text: Text) -> Verdict:
@@ -167,6 +170,8 @@ def _compare_numbers(shell: Shell, operator: str, left: Text, right: Text, span:
 
 def equality(shell: Shell, left: Text, right: Text) -> Verdict:
     """Whether two texts are equal."""
+    if known(right) == "":
+        return opposite(_not_empty(shell, left))
     if known(left) is not None and known(right) is not None:
         return Verdict(known(left) == known(right))
     if known(left) is not None:

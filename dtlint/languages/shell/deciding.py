@@ -9,6 +9,7 @@ from dtlint.languages.shell.arithmetic import number_of
 from dtlint.languages.shell.branches import Choice, choose
 from dtlint.languages.shell.conditions import evaluate_condition, matches_pattern
 from dtlint.languages.shell.expand import expand_text
+from dtlint.languages.shell.fallbacks import run_without, unset_in
 from dtlint.languages.shell.labels import arm_label, condition_label, otherwise_label
 from dtlint.languages.shell.loops import run_arithmetic_for, run_for, run_while
 from dtlint.languages.shell.relevance import leaves
@@ -63,16 +64,18 @@ def _run_and_or(shell: Shell, node: AndOr) -> None:
         value = True if verdict.assumed == "success" else verdict.value
         if value is None:
             label = condition_label(written)
-            taken, skipped = Choice(label, verdict.holds, command), Choice(f"not ({label})", verdict.fails, None)
+            unset = unset_in(verdict, operator == "&&")
+            taken, skipped = Choice(label, verdict.holds, command, unset), Choice(f"not ({label})", verdict.fails, None)
             if operator == "||":
-                taken, skipped = Choice(f"not ({label})", verdict.fails, command), Choice(label, verdict.holds, None)
+                taken = Choice(f"not ({label})", verdict.fails, command, unset)
+                skipped = Choice(label, verdict.holds, None)
             shell.status = Verdict(True, assumed="success")
             choose(shell, [taken, skipped], place_of(node.span), run_node)
         elif value is (operator == "&&") and _is_usage_check(shell, verdict, command):
             shell.world.learn(verdict.fails if value else verdict.holds)
             shell.status = Verdict(True)
         elif value is (operator == "&&"):
-            run_node(shell, command)
+            run_without(shell, unset_in(verdict, value), command, run_node)
             written = command
 
 
@@ -84,18 +87,21 @@ def _is_usage_check(shell: Shell, verdict: Verdict, body: Node) -> bool:
 def _run_if(shell: Shell, node: If) -> None:
     undecided: list[Choice] = []
     labels: list[str] = []
+    unset: tuple[str, ...] = ()
     for condition, body in node.arms:
         verdict = verdict_of(shell, condition)
         if verdict.value is False:
+            unset += unset_in(verdict, False)
             continue
         if _is_usage_check(shell, verdict, body):
             shell.world.learn(verdict.fails)
             continue
         if verdict.value is True and not undecided:
-            run_node(shell, body)
+            run_without(shell, unset_in(verdict, True), body, run_node)
             return
         label = otherwise_label(labels) if verdict.value else condition_label(condition)
-        undecided.append(Choice(label, verdict.holds, body))
+        undecided.append(Choice(label, verdict.holds, body, unset_in(verdict, True)))
+        unset += unset_in(verdict, False)
         labels.append(label)
         if verdict.value is True:
             break
@@ -103,10 +109,10 @@ def _run_if(shell: Shell, node: If) -> None:
         if not undecided:
             shell.status = Verdict(True)
             if node.otherwise is not None:
-                run_node(shell, node.otherwise)
+                run_without(shell, unset, node.otherwise, run_node)
             return
         last = verdict.fails if len(node.arms) == 1 else ()
-        undecided.append(Choice(otherwise_label(labels), last, node.otherwise))
+        undecided.append(Choice(otherwise_label(labels), last, node.otherwise, unset))
     choose(shell, undecided, place_of(node.span), run_node)
 
 

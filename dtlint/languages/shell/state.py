@@ -176,7 +176,8 @@ class World:
 
 class Shell:
     """One shell process: what it has, and where its output goes (`out` None: to the terminal). `sourced` is the last
-    file that it took variables from and that is not at hand, "" if there is none.
+    file that it took variables from and that is not at hand, "" if there is none. `unset` are the variables
+    because of whose absence the present commands run.
     """
 
     def __init__(self, world: World) -> None:
@@ -203,6 +204,7 @@ class Shell:
         self.place: Span | None = None
         self.folder = ""
         self.sourced = ""
+        self.unset: tuple[str, ...] = ()
 
     def child(self) -> Shell:
         """A subshell: it sees everything, and what it sets is lost when it ends; files and commands are not."""
@@ -217,7 +219,7 @@ class Shell:
         other.out, other.stdin = self.out, self.stdin
         other.depth, other.nesting = self.depth, self.nesting
         other.wrapper, other.background = self.wrapper, self.background
-        other.folder, other.sourced = self.folder, self.sourced
+        other.folder, other.sourced, other.unset = self.folder, self.sourced, self.unset
         return other
 
     def step(self) -> None:

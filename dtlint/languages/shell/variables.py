@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 
+from dtlint.languages.shell.fallbacks import soft_text
 from dtlint.languages.shell.meanings import MACHINE, SCHEDULERS, VARIABLES
 from dtlint.languages.shell.state import Array, Positional, Shell, Variable
 from dtlint.languages.shell.text import Text, is_several, known, literal, place_of, soften, unknown
@@ -199,6 +200,7 @@ def positional_of(words: list[Word]) -> Positional:
 
 def assign(shell: Shell, name: str, value: Text, key: str = "") -> None:
     """Set a variable, or with a key one element of an array."""
+    value = soft_text(shell, name, value)
     before = shell.variables.get(name)
     if isinstance(before, Array):
         shell.spend(len(before.items))
