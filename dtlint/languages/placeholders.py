@@ -9,6 +9,11 @@ _PLACEHOLDER = re.compile(
     re.DOTALL,
 )
 
+_BLANK = re.compile(
+    r"[xX]{2,20}|\?{1,20}|\.{3}|TODO|TBD|FIXME|(?:your|YOUR|Your)[-_ ].{1,100}"
+    r"|[A-Z][A-Z0-9]{0,40}(?:_[A-Z0-9]{1,40}){1,8}"
+)
+
 TO_FILL_IN = " is a placeholder to fill in"
 """What is said of an unknown text behind the placeholder that it is."""
 
@@ -26,3 +31,10 @@ TEMPLATE_HOLE = _HOLE + r"|\{%(?:(?!\{%).)*?%\}"
 def is_placeholder(text: str) -> bool:
     """Whether a whole string is a placeholder: `<GPUS>`, `{{ gpus }}`, `$GPUS`, `@GPUS@`, `%GPUS%`, `__GPUS__`."""
     return _PLACEHOLDER.fullmatch(text) is not None
+
+
+def is_blank(text: str) -> bool:
+    """Whether a text that should be a number or one of some words is left for the reader of a template to fill in:
+    `xxx`, `TODO`, `your_batch_size`, `NUM_GPUS`.
+    """
+    return is_placeholder(text) or _BLANK.fullmatch(text) is not None

@@ -8,6 +8,7 @@ from typing import cast
 
 from dtlint import interval
 from dtlint.interval import Interval
+from dtlint.languages.placeholders import is_blank
 from dtlint.release import older, releases
 from dtlint.rulebook.functions import FUNCTIONS, Scope, function
 from dtlint.rulebook.operands import Operand, as_interval
@@ -196,6 +197,12 @@ def starts_with(word: str, beginning: str) -> Operand:
 def length(items: tuple[Plain, ...]) -> Operand:
     """How many entries a list has."""
     return len(items)
+
+
+@function("to_fill_in", "any -> flag")
+def to_fill_in(value: Operand) -> Operand:
+    """Whether a value is a word that stands for another in a template: `xxx`, `TODO`, `your_batch_size`."""
+    return isinstance(value, str) and is_blank(value)
 
 
 @function("variable", "word -> any", "scoped")

@@ -1,0 +1,37 @@
+"""A value that a template leaves to its reader is no mistake: a note says what it takes."""
+
+import pytest
+
+from dtlint.api import check
+from dtlint.languages.placeholders import is_blank
+
+
+PROGRAM = """
+import transformers
+parser = transformers.HfArgumentParser(transformers.TrainingArguments)
+(arguments,) = parser.parse_args_into_dataclasses()
+transformers.Trainer(model, arguments).train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("steps", "severity"),
+    [
+        ("xxx", "note"),
+        ("XXXX", "note"),
+        ("TODO", "note"),
+        ("your_max_steps", "note"),
+        ("MAX_STEPS", "note"),
+        ("1e6", "error"),
+        ("many", "error"),
+    ],
+)
+def test_a_number_to_fill_in_is_a_note(tree, steps, severity):
+    launch = f"torchrun --nproc_per_node 8 train.py --output_dir out --max_steps {steps}\n"
+    tree({"requirements.txt": "transformers==4.31.0\n", "train.py": PROGRAM, "run.sh": launch})
+    found = [each for each in check(["run.sh"]).findings if each.rule == "setting-type"]
+    assert [each.severity for each in found] == [severity]
+
+
+def test_a_word_is_not_blank():
+    assert not any(is_blank(text) for text in ("adam", "bf16", "BERT", "x", "8", "cosine", "your"))
