@@ -5,7 +5,6 @@ import pytest
 from dtlint.api import check
 from dtlint.languages.placeholders import is_blank
 
-
 PROGRAM = """
 import transformers
 parser = transformers.HfArgumentParser(transformers.TrainingArguments)
