@@ -93,6 +93,9 @@ def test_which_ranks_a_condition_lets_pass(condition: str, side: str) -> None:
         "def save():\n    if dist.is_initialized():\n        dist.barrier()\nif dist.get_rank() == 0:\n    save()",
         "if dist.get_rank() == 0:\n    print(x)\nelse:\n    for _ in range(3):\n        dist.broadcast(x, 0)",
         "while True:\n    if dist.get_rank() != 0:\n        dist.barrier()",
+        "import lightning as L\ntrainer = L.Trainer()\nif trainer.is_global_zero:\n    trainer.test(net)",
+        "def save(several):\n    is_distributed = dist.is_initialized() and several\n"
+        "    if is_distributed:\n        dist.barrier()\nif dist.get_rank() == 0:\n    save(True)",
         "def end():\n    return 1\nif dist.get_rank() == 0:\n    dist.barrier()\nelse:\n    server.bind(end)",
     ],
 )
@@ -122,6 +125,12 @@ def test_a_collective_that_some_ranks_miss(body: str) -> None:
         "if dist.get_rank() == 0:\n    server.bind(handler=answer)\nelse:\n    dist.broadcast(order, 0)",
         "def answer(x):\n    dist.broadcast(x, 0)\n"
         "if dist.get_rank() == 0:\n    server.bind(answer)\nif dist.get_rank() != 0:\n    dist.broadcast(order, 0)",
+        "import lightning as L\ntrainer = L.Trainer()\ntrainer.fit(net)\n"
+        "if trainer.is_global_zero:\n    trainer = L.Trainer(devices=1)\n    trainer.test(net)",
+        "def save(models):\n    is_distributed = any(is_sharded(m) for m in models.values())\n"
+        "    if is_distributed:\n        dist.barrier()\nif dist.get_rank() == 0:\n    save({'net': net})",
+        "def save(model):\n    if is_distributed_model(model):\n        dist.barrier()\n"
+        "if dist.get_rank() == 0:\n    save(net)",
     ],
 )
 def test_a_collective_that_all_ranks_reach(body: str) -> None:

@@ -10,7 +10,7 @@ from types import UnionType
 
 from dtlint.frameworks import Member
 from dtlint.frameworks.code.collective_names import FSDP, SHARDED, STAGE_3
-from dtlint.frameworks.code.ranks import Side, asks_for_mesh_rank, is_alone, side_of
+from dtlint.frameworks.code.ranks import Side, asks_for_mesh_rank, bindings_at, is_alone, side_of
 from dtlint.frameworks.code.reached import Reached, Search, first_only
 from dtlint.frameworks.code.serving import endless, in_branch
 from dtlint.frameworks.code.stages import is_below_stage_3
@@ -58,7 +58,7 @@ def _found(program: Program, module: Module) -> dict[tuple[str, int], Member]:
         reached = search.reached(guarded.place, 0) if key not in found else None
         if reached is None or _fills_groups(guarded, reached) or _names_peer(guarded, reached):
             continue
-        if _listens(guarded, reached) or _is_answered(search, guarded, reached):
+        if _listens(guarded, reached) or _is_answered(search, guarded, reached) or _is_its_own(guarded):
             continue
         needs = _needs(guarded, reached)
         if needs and stands(guarded.place) is not False:
@@ -72,6 +72,18 @@ def _fills_groups(guarded: _Guarded, reached: Reached) -> bool:
     """Whether the ranks that pass may be all of the tensor's mesh: the condition is about another dimension."""
     guard = guarded.guard
     return reached.collective.of_mesh and guard is not None and asks_for_mesh_rank(guarded.place, guard)
+
+
+def _is_its_own(guarded: _Guarded) -> bool:
+    """Whether the call is made of an object that the ranks that pass have made behind the same condition, for
+    themselves: `if rank == 0: trainer = Trainer(devices=1); trainer.test()`.
+    """
+    node = guarded.place.node
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or guarded.guard is None:
+        return False
+    made = bindings_at(guarded.place, node.func.value.id) if isinstance(node.func.value, ast.Name) else []
+    behind = (any(guard.test is guarded.guard.test for guard in binding.guards) for binding in made)
+    return bool(made) and all(isinstance(binding.node, ast.Call) for binding in made) and all(behind)
 
 
 def _listens(guarded: _Guarded, reached: Reached) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from typing import Literal
 
 from dtlint.languages.python.bindings import dotted
@@ -49,6 +50,9 @@ _ALONE = re.compile(
 _PACKAGE = re.compile(r"(?<![\w.])[\w.]*distributed\.(?=\w)", re.IGNORECASE)
 """The package in front of a function, whose name says nothing."""
 
+_MODELS = re.compile(r"(?:\w{1,60}_)?(?:model|module|net|network)s?", re.IGNORECASE)
+"""Names of models."""
+
 
 def side_of(place: Place, guard: Guard) -> Side:
     """The ranks that a guard at `place` lets pass."""
@@ -56,8 +60,28 @@ def side_of(place: Place, guard: Guard) -> Side:
 
 
 def asks_for_ranks(place: Place, guard: Guard) -> bool:
-    """Whether a guard asks if there are several ranks at all (`if dist.is_initialized()`)."""
-    return guard.test is not None and bool(_ALONE.search(_PACKAGE.sub("", place.module.text(guard.test, 200))))
+    """Whether a guard asks if there are several ranks at all (`if dist.is_initialized()`), and not what a model is
+    (`distributed = any(map(is_sharded, models))`).
+    """
+    if guard.test is None or not _ALONE.search(_PACKAGE.sub("", place.module.text(guard.test, 200))):
+        return False
+    return not any(_is_of_models(node) for node in _told_by(place, guard.test))
+
+
+def _told_by(place: Place, test: ast.expr) -> Iterator[ast.AST]:
+    """A condition, and what the names in it that speak of ranks are bound to."""
+    yield test
+    for node in ast.walk(test):
+        if isinstance(node, ast.Name) and _ALONE.search(node.id):
+            yield from (binding.node for _, binding in _bound(place, node.id) if binding.node is not None)
+
+
+def _is_of_models(told: ast.AST) -> bool:
+    """Whether a function other than isinstance is asked about a model."""
+    calls = (node for node in ast.walk(told) if isinstance(node, ast.Call) and dotted(node.func) != "isinstance")
+    arguments = (argument for call in calls for argument in call.args)
+    names = (node.id for argument in arguments for node in ast.walk(argument) if isinstance(node, ast.Name))
+    return any(map(_MODELS.fullmatch, names))
 
 
 def is_alone(place: Place, guard: Guard) -> bool:
@@ -280,6 +304,11 @@ def _helper_side(place: Place, test: ast.Call, depth: int) -> Side | None:
         if value is not None and not isinstance(value, ast.Constant)
     }
     return next(iter(sides)) if len(sides) == 1 else None
+
+
+def bindings_at(place: Place, name: str) -> list[Binding]:
+    """What gives a name its value at a place."""
+    return [binding for _, binding in _bound(place, name)]
 
 
 def _bound(place: Place, name: str) -> list[tuple[Scope, Binding]]:
