@@ -99,7 +99,17 @@ class TestParser:
     def test_values_that_it_does_not_take(self, tmp_path: Path, argument: str) -> None:
         assert "setting-type" in refused(tmp_path, argument)
 
-    @pytest.mark.parametrize("argument", ["--max_steps $STEPS", "--tf32 1", "--bf16_full_eval y", "--fsdp full_shard"])
+    @pytest.mark.parametrize(
+        "argument",
+        [
+            "--max_steps $STEPS",
+            "--tf32 1",
+            "--bf16_full_eval y",
+            "--fsdp full_shard",
+            "--fsdp fsdp2",
+            "--fsdp a/b.json",
+        ],
+    )
     def test_values_that_it_takes(self, tmp_path: Path, argument: str) -> None:
         assert refused(tmp_path, argument) == []
 

@@ -11,7 +11,7 @@ from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import meant, texts
 from dtlint.frameworks.flag_list import Flags, switch
 from dtlint.frameworks.options import Option, is_number, whole
-from dtlint.frameworks.transformers_fsdp import WORDS, is_fsdp
+from dtlint.frameworks.transformers_fsdp import WORDS, is_fsdp, is_preset
 from dtlint.languages.traced import setting_of
 from dtlint.value import Setting, Value, written
 
@@ -120,6 +120,8 @@ def _sharding_words(flags: Flags) -> Iterator[Member]:
     """Words of --fsdp that stand for nothing."""
     option = flags.flags.get("fsdp")
     if option is None or not is_fsdp(flags) or any(value.text is None for value in option.values):
+        return
+    if is_preset(option):
         return
     words = " ".join(value.text or "" for value in option.values).split()
     strange = [word for word in words if word not in WORDS and word.lower() not in _TRUTHS]

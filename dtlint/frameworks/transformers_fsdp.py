@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from dtlint.frameworks import Claim, Member, Reading
@@ -23,6 +24,8 @@ _STAGES: dict[str, Plain] = {
 }
 WORDS = (*_STAGES, "offload", "auto_wrap")
 """The words of --fsdp (transformers trainer_utils.py, FSDPOption)."""
+_PRESET = re.compile(r"fsdp2|.{0,4096}\.json")
+"""What ms-swift takes instead: the name of a preset, or a file with the words and their settings in it."""
 _ON = frozenset({"true", "1", "yes"})
 _OFF = frozenset({"", "false", "0", "no", "none"})
 OLD = frozenset(
@@ -37,6 +40,11 @@ def is_fsdp(flags: Flags) -> bool:
     return option is not None and _words(option).lower() not in _OFF
 
 
+def is_preset(option: Option) -> bool:
+    """Whether --fsdp names a preset or a file, as ms-swift takes them; what they say is not known here."""
+    return _PRESET.fullmatch(_words(option)) is not None
+
+
 def fsdp_claims(flags: Flags) -> Iterator[Claim]:
     """What --fsdp and the flags beside it claim (TrainingArguments, fields fsdp and fsdp_transformer_layer_cls)."""
     option = flags.flags.get("fsdp")
@@ -44,6 +52,10 @@ def fsdp_claims(flags: Flags) -> Iterator[Claim]:
         return
     text = _words(option)
     if any(value.text is None for value in option.values):
+        return
+    if is_preset(option):
+        reason, how = f"{_words(option)} tells how the model is sharded", "--set sharding.stage=..."
+        yield Claim("sharding.stage", Unknown(reason, how, Origin("written", option.place)), "--fsdp")
         return
     words = text.replace(",", " ").split()
     anchor = option.value

@@ -202,13 +202,17 @@ def _identity(readings: Sequence[Reading]) -> dict[str, Setting]:
 
 
 _GENERAL = ("transformers", "accelerate")
+_CODE = "transformers-python"
 
 
 def _front(readings: Sequence[Reading]) -> Reading | None:
-    """Who speaks for the front end: one that stands on the Trainer, else what the program itself uses."""
-    speaking = [reading for reading in readings if reading.frontend]
+    """Who speaks for the front end: one that stands on the Trainer, else what the program itself uses. A program that
+    takes Megatron's arguments has Megatron's loop, whatever else its modules hold.
+    """
+    megatron = any(reading.layer == "megatron-arguments" for reading in readings)
+    speaking = [each for each in readings if each.frontend and not (megatron and each.layer == _CODE)]
     own = [reading for reading in speaking if reading.frontend not in _GENERAL]
-    code = [reading for reading in speaking if reading.layer == "transformers-python"]
+    code = [reading for reading in speaking if reading.layer == _CODE]
     return next(iter((*own, *code, *speaking)), None)
 
 
