@@ -9,8 +9,9 @@ from typing import cast
 
 import yaml
 
+from dtlint.rulebook.earned import has_earned
 from dtlint.rulebook.load import built_in, rules_folder
-from dtlint.rulebook.rule import SEVERITIES, WORST_FIRST, Cure, Example, Rule
+from dtlint.rulebook.rule import SEVERITIES, WORST_FIRST, Cure, Example, Judged, Rule
 
 PAGE = Path(__file__).parent.parent / "docs" / "rules.md"
 
@@ -43,8 +44,9 @@ Each rule is one documented mistake. This page is written from the rule files by
 plan's own numbers. [policy.md](policy.md) says what is no rule, [house-rules.md](house-rules.md) how a team writes one.
 
 An **error** fails, runs out of memory, hangs or trains wrongly; a **warning** wastes time or money; a **note** is
-advice. Expressions speak of the settings and facts that `dtlint plan` prints. Where a number in a condition is not
-known the rule is listed as not decided, with what would tell it.
+advice. Where several launches are checked as a whole, what is told by a rule that was right in less than two of three
+judged findings is a note, unless the file is named. Expressions speak of the settings and facts that `dtlint plan`
+prints. Where a number in a condition is not known the rule is listed as not decided, with what would tell it.
 """
 
 
@@ -78,7 +80,7 @@ def section(rule: Rule, sources: Mapping[str, Mapping[str, str]]) -> str:
     """What, why, when, what it costs, what to write, when it is fine, examples, limits, sources."""
     parts = [
         f"### {rule.id} {rule.name}",
-        f"{rule.summary} ({severities(rule)}).",
+        f"{rule.summary} ({severities(rule)}).{judged(rule)}",
         f"**Why.** {flowing(rule.why)}",
         "**Fires when**\n\n" + "\n".join(conditions(rule)),
         cost(rule),
@@ -89,6 +91,13 @@ def section(rule: Rule, sources: Mapping[str, Mapping[str, str]]) -> str:
         "**Sources.** " + "; ".join(citation(sources[key]) for key in rule.sources),
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def judged(rule: Rule) -> str:
+    """How often it was right, and what follows where it has not earned its severity."""
+    right, of = rule.judged or Judged(0, 0)
+    told = f" Right in {right} of {of} judged findings" if of else " Not judged yet"
+    return f"{told}." if has_earned(rule) else f"{told}: a note in a whole repository."
 
 
 def flowing(text: str) -> str:

@@ -9,6 +9,7 @@ from typing import cast
 from dtlint.config import Config
 from dtlint.plan import Plan
 from dtlint.record import NamedTuple
+from dtlint.rulebook import earned
 from dtlint.rulebook.branches import as_combined
 from dtlint.rulebook.confidence import confidence
 from dtlint.rulebook.cures import proposals
@@ -92,9 +93,12 @@ def check(runs: RunSet, rules: Sequence[Rule], config: Config) -> Report:
     on_comments = [mark for mark in on_tree(runs, comments, about_ignores) if isinstance(mark, Hit)]
     seen = [each for each in (*sightings, *_sighted(on_comments, config)) if _shows(each.finding, runs, config)]
     new, known = _without_known(seen, runs, config)
-    told, failing, unstarted = _apart(new, hits, config, spare_runs(runs.runs))
+    apart, failing, unstarted = _apart(new, hits, config, spare_runs(runs.runs))
+    told = _as_earned(apart, runs, config)
+    lowered = sum(each is not other for each, other in zip(told, apart, strict=True))
     findings, summary = _priced(told, hits, others, runs)
-    said = (*runs.remarks, *new_ignores, *known, *remarks(len(failing), len(unstarted)), *_flood(len(told)))
+    untold = (*remarks(len(failing), len(unstarted)), *earned.remark(lowered), *_flood(len(told)))
+    said = (*runs.remarks, *new_ignores, *known, *untold)
     return Report(_in_order(findings), open_rules, summary, runs.runs, in_force, said, (*failing, *unstarted))
 
 
@@ -143,6 +147,18 @@ def _apart(
         else:
             kept.append(each if started == [each.hit] else _sighting(started, config))
     return kept, failing, unstarted
+
+
+def _as_earned(sightings: Sequence[Sighting], runs: RunSet, config: Config) -> Sequence[Sighting]:
+    """The sightings with the severities that their rules have earned, where the team states none."""
+    if not earned.is_collection(runs):
+        return sightings
+    return [each if _stated_severity(each.hit.ready.rule, config) else _lowered(each, runs) for each in sightings]
+
+
+def _lowered(sighting: Sighting, runs: RunSet) -> Sighting:
+    finding = earned.as_earned(sighting.finding, sighting.hit.ready.rule, runs)
+    return sighting if finding is sighting.finding else sighting._replace(finding=finding)
 
 
 def _of_started(sighting: Sighting, hits: Sequence[Hit], stopped: frozenset[int], spare: frozenset[int]) -> list[Hit]:

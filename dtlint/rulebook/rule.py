@@ -103,9 +103,19 @@ class Page(NamedTuple):
     examples: tuple[Example, ...] = ()
 
 
+class Judged(NamedTuple):
+    """How many findings of a rule people have judged in repositories that were new to dtlint, and how many were right
+    (docs/precision.md).
+    """
+
+    right: int
+    of: int
+
+
 class Rule(NamedTuple):
     """One documented mistake. Expressions and sentences are texts here; `check` compiles those that it needs.
-    `stock`: what it says is true of the framework's releases, and a fork may do otherwise.
+    `stock`: what it says is true of the framework's releases, and a fork may do otherwise. `judged` is None for a rule
+    of a team.
 
     `at` are the settings it points at, first written first. `cost` gives `seconds_per_step` or `memory_bytes` as
     expressions, `share` the share of a step where no estimate is possible. `path` is the rule's file. `page` gives what
@@ -130,6 +140,7 @@ class Rule(NamedTuple):
     formulas: tuple[Formula, ...] = ()
     ignorable: bool = True
     stock: bool = False
+    judged: Judged | None = None
     path: str = ""
     page: Callable[[], Page] = Page
 
@@ -203,9 +214,14 @@ def rule_of(data: Data, family: str, path: str, page: Callable[[], Page] | None 
         formulas=_formulas(data.get("formula", ())),
         ignorable=bool(data.get("ignorable", True)),
         stock=bool(data.get("stock", False)),
+        judged=_judged(_table(data, "judged")),
         path=path,
         page=page or partial(page_of, data),
     )
+
+
+def _judged(counts: Data) -> Judged | None:
+    return Judged(cast("int", counts["right"]), cast("int", counts["of"])) if counts else None
 
 
 def _verdicts(data: Data) -> tuple[Verdict, ...]:

@@ -113,7 +113,7 @@ def script_problems(source: Source, problems: Sequence[Problem]) -> list[FilePro
 
 class RunSet(NamedTuple):
     """Everything that was read: the runs, what could not be read, the sources in order, and the focus (paths that
-    findings may lie in).
+    findings may lie in). `asked` are the files that the user names, and not only a folder above them.
     """
 
     runs: tuple[Run, ...]
@@ -121,3 +121,4 @@ class RunSet(NamedTuple):
     sources: tuple[Source, ...]
     focus: frozenset[str]
     remarks: tuple[str, ...] = ()
+    asked: frozenset[str] = frozenset()

@@ -47,7 +47,7 @@ def read_runs(paths: Sequence[Path], options: Options, stdin: str | None = None)
     asked = frozenset(tree.shown(path.resolve()) for path in named if not is_folder(path)) | {"<stdin>"}
     found = found._replace(runs=marked(found.runs, asked), problems=_of_training(found.problems, asked))
     below = _below([path for path in named if is_folder(path)], found.sources)
-    return found._replace(focus=focus | below | _started(focus, found.runs))
+    return found._replace(focus=focus | below | _started(focus, found.runs), asked=asked)
 
 
 def _of_training(problems: Sequence[FileProblem], named: frozenset[str]) -> tuple[FileProblem, ...]:

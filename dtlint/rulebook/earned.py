@@ -1,0 +1,58 @@
+"""The severity that a rule has earned: where it was often wrong in repositories that were new to it, its findings in a
+repository checked as a whole are notes. Copies, demonstrations and forks stand there beside what is run; who names a
+file, or a folder with one launch, asks about that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dtlint.rulebook.finding import Finding
+from dtlint.rulebook.rule import Rule
+from dtlint.runs.model import Run, RunSet
+from dtlint.source import Span
+
+LEAST_JUDGED = 3
+"""Findings that must have been judged before their share of right ones says something."""
+
+LEAST_RIGHT = 2 / 3
+"""The share of right ones from which on a rule is told as it stands: each false one was mended in kind afterwards, so
+that of what is told now more is right (docs/precision.md).
+"""
+
+
+def has_earned(rule: Rule) -> bool:
+    """Whether a rule was right often enough; one of a team is not asked."""
+    if rule.judged is None:
+        return True
+    return rule.judged.of >= LEAST_JUDGED and rule.judged.right >= LEAST_RIGHT * rule.judged.of
+
+
+def as_earned(finding: Finding, rule: Rule, runs: RunSet) -> Finding:
+    """The finding with the severity that its rule has earned where nobody asks about its files."""
+    if finding.severity == "note" or has_earned(rule) or _is_asked(finding, runs):
+        return finding
+    return finding._replace(severity="note")
+
+
+def is_collection(runs: RunSet) -> bool:
+    """Whether there is more than one launch, or config without a launch."""
+    return len({_start(run) for run in runs.runs if run.role != "other"}) > 1
+
+
+def remark(lowered: int) -> Iterator[str]:
+    """What is said of findings that are notes by their rules' past alone."""
+    if lowered:
+        what = "1 finding is a note" if lowered == 1 else f"{lowered} findings are notes"
+        yield f"{what} because such rules are often wrong in a whole repository; name a file to have its own in full"
+
+
+def _start(run: Run) -> Span | tuple[str, ...]:
+    return run.launch.place if run.launch is not None else run.files[:1]
+
+
+def _is_asked(finding: Finding, runs: RunSet) -> bool:
+    """Whether the user names a file that the finding, or a run that it is about, has to do with."""
+    own = (finding.span.path, *(related.span.path for related in finding.related))
+    of_runs = (path for index in finding.runs for path in runs.runs[index].files)
+    return not runs.asked.isdisjoint((*own, *of_runs))
