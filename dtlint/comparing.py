@@ -88,11 +88,13 @@ def _unpacked(top: Path, commit: str) -> Iterator[Path]:
 
 
 def _report(folder: Path, reading: Reading, config: Config, rules: Sequence[Rule]) -> Report:
+    """What is told of one side. Who compares asks about every file, for only what differs is shown."""
     from dtlint.api import check_set, options_of
     from dtlint.runs import read_runs
 
     options = options_of(reading.settings, reading.arguments, reading.environment, config)
-    return check_set(read_runs([folder], options._replace(current=folder, folder=folder)), config, rules)
+    runs = read_runs([folder], options._replace(current=folder, folder=folder))
+    return check_set(runs._replace(asked=frozenset(source.path for source in runs.sources)), config, rules)
 
 
 def _rendered(found: Difference, form: str) -> str:
