@@ -234,6 +234,46 @@ def test_a_loss_that_is_averaged_twice(loss: str, wrong: bool) -> None:
             "    s = DistributedSampler(data)\nfor epoch in range(3):\n    model(s).backward()",
             True,
         ),
+        (
+            "if dist.get_world_size() == 1:\n    s = DistributedSampler(data)\nfor epoch in range(3):\n    f.backward(s)",
+            True,
+        ),
+        (
+            "if c.debug:\n    c.world_size = 1\nif c.world_size > 1 and c.debug:\n    s = DistributedSampler(data)\n"
+            "for epoch in range(3):\n    model(s).backward()",
+            True,
+        ),
+        (
+            "if c.debug:\n    c.world_size = 1\nif c.world_size > 1 and not c.debug:\n"
+            "    s = DistributedSampler(data)\nfor epoch in range(3):\n    model(s).backward()",
+            False,
+        ),
+        (
+            "for epoch in range(3):\n    s = DistributedSampler(data, seed=7 + epoch)\n    model(s).backward()",
+            True,
+        ),
+        (
+            "def load(d):\n    return DataLoader(d, sampler=DistributedSampler(d))\n"
+            "for epoch in range(3):\n    d = read(epoch)\n    model(load(d)).backward()",
+            True,
+        ),
+        (
+            "def load(d):\n    return DataLoader(d, sampler=DistributedSampler(d))\n"
+            "for epoch in range(3):\n    model(load(d)).backward()",
+            False,
+        ),
+        (
+            "for epoch in range(3):\n    s = DistributedSampler(parts[epoch])\n    model(s).backward()",
+            True,
+        ),
+        (
+            "s = DistributedSampler(data)\nfor epoch in range(3):\n    data.shuffle()\n    model(s).backward()",
+            True,
+        ),
+        (
+            "s = DistributedSampler(data)\nfor epoch in range(3):\n    loader.sampler.epoch = epoch\n    f.backward(s)",
+            True,
+        ),
     ],
 )
 def test_a_sampler_that_is_not_told_the_epoch(text: str, told: bool) -> None:

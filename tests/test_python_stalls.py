@@ -79,6 +79,16 @@ ELSEWHERE = {
         "class Scaler:\n    def __call__(self, loss):\n        loss.backward()\nscale = Scaler()\n"
         "for epoch in range(9):\n    for batch in batches:\n        scale(model(batch))\n    torch.cuda.empty_cache()\n"
     ),
+    "for the rest of an epoch": (
+        "for epoch in range(9):\n    for i, batch in enumerate(batches):\n        model(batch).mean().backward()\n"
+        "        if i % every == 0:\n            optimizer.step()\n"
+        "    if i % every:\n        optimizer.step()\n        torch.cuda.empty_cache()\n"
+    ),
+    "for kinds of numbers": (
+        "for kind in (torch.float32, torch.bfloat16):\n    model(keep.to(kind)).sum().backward()\n"
+        "    torch.cuda.empty_cache()\n"
+    ),
+    "to measure in nanoseconds": STEP + "    torch.cuda.synchronize()\n    keep(time.monotonic_ns())\n",
     "in an evaluation": "for batch in batches:\n    model(batch)\n    torch.cuda.empty_cache()\n" + STEP,
 }
 
@@ -91,3 +101,67 @@ def test_calls_in_every_step(text: str, found: list[object]) -> None:
 @pytest.mark.parametrize("text", ELSEWHERE.values(), ids=ELSEWHERE)
 def test_calls_elsewhere(text: str) -> None:
     assert stalls(text) == []
+
+
+LOGGED = "    logger.update(loss=loss)\n"
+BESIDE_WAITS: dict[str, str] = {
+    "behind a number": STEP + "    keep(loss.item())\n    torch.cuda.synchronize()\n",
+    "behind the state of a scaler": STEP + "    scale = scaler.state_dict()\n    torch.cuda.synchronize()\n",
+    "behind the step of a scaler": STEP.replace("optimizer.step", "scaler.step") + "    torch.cuda.synchronize()\n",
+    "behind the step of an engine": (
+        "for batch in batches:\n    model.backward(model(batch))\n    model.step()\n    torch.cuda.synchronize()\n"
+    ),
+    "ahead of a log": STEP + "    torch.cuda.synchronize()\n    if logger:\n    " + LOGGED,
+    "ahead of the log of the first rank": STEP + "    dist.barrier()\n    if dist.get_rank() == 0:\n    " + LOGGED,
+    "ahead of a number in the next forward pass": (
+        "for batch in batches:\n    loss = model(batch)\n    keep(loss.item())\n    loss.backward()\n"
+        "    optimizer.step()\n    torch.cuda.synchronize()\n"
+    ),
+    "ahead of the next copy": (
+        "for batch in batches:\n    model(batch.cuda()).backward()\n    optimizer.step()\n    dist.barrier()\n"
+    ),
+    "ahead of a copy in a helper": (
+        "def fetch(batch):\n    return [each.to('cuda') for each in batch]\n"
+        "for batch in batches:\n    model(fetch(batch)).backward()\n    optimizer.step()\n    dist.barrier()\n"
+    ),
+    "behind a check": (
+        "for batch in batches:\n    loss = model(batch)\n    if torch.isnan(loss):\n        continue\n"
+        "    dist.barrier()\n    loss.backward()\n    optimizer.step()\n"
+    ),
+    "behind rare steps": (
+        "for i, batch in enumerate(batches):\n    loss = model(batch)\n    loss.backward()\n    keep(loss.item())\n"
+        "    if i % 4 == 0:\n        optimizer.step()\n    dist.barrier()\n"
+    ),
+}
+AWAY_FROM_WAITS: dict[str, str] = {
+    "between the passes": (
+        "for batch in batches:\n    loss = model(batch.cuda())\n    dist.barrier()\n    loss.backward()\n"
+        "    optimizer.step()\n    keep(loss.item())\n"
+    ),
+    "with a number now and then": STEP + "    dist.barrier()\n    if i % 50 == 0:\n        keep(loss.item())\n",
+    "with copies that nobody waits for": (
+        "for batch in batches:\n    model(batch.cuda(non_blocking=True)).backward()\n    optimizer.step()\n"
+        "    torch.cuda.synchronize()\n"
+    ),
+    "with a cast": (
+        "for batch in batches:\n    model(batch.to(torch.bfloat16)).backward()\n    optimizer.step()\n"
+        "    torch.cuda.synchronize()\n"
+    ),
+    "of memory": STEP + "    keep(loss.item())\n    torch.cuda.empty_cache()\n",
+}
+
+
+def beside(text: str) -> list[object]:
+    program = link({"train.py": read_module(Source("train.py", HEAD + text))})
+    members = pytorch.read(program).collections.get("code.stalls", ())
+    return [value.value for member in members if isinstance(value := member.fields["beside"], Value)]
+
+
+@pytest.mark.parametrize("text", BESIDE_WAITS.values(), ids=BESIDE_WAITS)
+def test_calls_beside_what_waits_anyway(text: str) -> None:
+    assert all(beside(text)) and len(beside(text)) == 1
+
+
+@pytest.mark.parametrize("text", AWAY_FROM_WAITS.values(), ids=AWAY_FROM_WAITS)
+def test_calls_away_from_other_waits(text: str) -> None:
+    assert beside(text) == [""]

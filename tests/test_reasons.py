@@ -59,3 +59,21 @@ def test_what_is_not_written_has_no_reason(tree):
 def test_an_error_stays_one(tree):
     tree({"run.sh": "torchrun --nproc_per_node 8 --nnodes nine train.py  # needed\n"})
     assert {each.severity for each in check(["run.sh"]).findings} == {"error"}
+
+
+def loop(lines):
+    text = "import torch\nimport torch.distributed as dist\nfrom net import batches, model, optimizer\n"
+    return f"{text}for x in batches:\n    model(x).backward()\n    optimizer.step()\n{lines}"
+
+
+@pytest.mark.parametrize(
+    ("lines", "severity"),
+    [
+        ("    # avoid memory leaks\n    del x\n    gc.collect()\n    torch.cuda.empty_cache()\n", "note"),
+        ("    # the next batch\n    del x\n    torch.cuda.empty_cache()\n", "warning"),
+        ("    # avoid memory leaks\n    x = 1\n    torch.cuda.empty_cache()\n", "warning"),
+    ],
+)
+def test_lines_that_give_memory_back_share_a_reason(tree, lines, severity):
+    tree({"train.py": loop(lines)})
+    assert [each.severity for each in check(["."]).findings if each.rule == "sync-every-step"] == [severity]

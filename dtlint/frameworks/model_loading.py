@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from dtlint.frameworks import Member, Reading
+from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import Call, argument, calls, passed
 from dtlint.languages.python.places import Place
 from dtlint.languages.python.program import Program, is_entry
 from dtlint.languages.python.reach import stands
 from dtlint.languages.python.tree import Scope
 from dtlint.source import Span
-from dtlint.value import Setting
+from dtlint.value import Setting, written
 
 LAYER = "loading-python"
 CLASSES = (
@@ -22,11 +24,20 @@ CLASSES = (
 )
 LOADERS = tuple(f"transformers.{name}.from_pretrained" for name in CLASSES.split())
 ARGUMENTS = ("device_map", "low_cpu_mem_usage")
+_ARGUMENTS = (
+    "TrainingArguments",
+    "SFTConfig",
+    "DPOConfig",
+    "GRPOConfig",
+    "RewardConfig",
+    "parse_args_into_dataclasses",
+)
+"""Ends of the names of what reads the DeepSpeed config of a Trainer."""
 
 
 def read(program: Program) -> Reading:
     """The collection `code.loadings`: calls that load weights with a `device_map`, or with `low_cpu_mem_usage`, as far
-    as these are known.
+    as these are known; `early` of those ahead of the arguments of the Trainer in the same function.
     """
     loadings = tuple(_loadings(program))
     return Reading(LAYER, collections={"code.loadings": loadings} if loadings else {})
@@ -36,7 +47,21 @@ def _loadings(program: Program) -> Iterator[Member]:
     for call in calls(program, LOADERS):
         fields = _fields(call)
         if fields and stands(call.place) and _is_asked_for(program, call.place):
-            yield Member(_place(call), fields)
+            yield Member(_place(call), {**fields, **_early(call)})
+
+
+def _early(call: Call) -> dict[str, Setting]:
+    """`early`, where a load stands above the arguments by which Transformers learns of a ZeRO stage."""
+    line = getattr(call.place.node, "lineno", 0)
+    behind = [site for site in call.place.scope.sites if _tells_arguments(site.node)]
+    if behind and all(getattr(site.node, "lineno", 0) > line for site in behind):
+        return {"early": written(True, call.head)}
+    return {}
+
+
+def _tells_arguments(node: ast.AST) -> bool:
+    last = dotted(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
+    return last.endswith(_ARGUMENTS)
 
 
 def _is_asked_for(program: Program, place: Place) -> bool:

@@ -16,7 +16,7 @@ REASON = re.compile(
     r"|\bhang(s|ing)?\b|\bcrash|\bdeadlock|\berrors?\b.{0,40}\bwithout\b|\bwithout\b.{0,40}\berrors?\b"
     r"|\bfail(s|ed|ing|ure)?\b.{0,40}\b(without|otherwise|unless)\b|\bwork[- ]?arounds?\b"
     r"|(?<!not )(?<!no )\bneed(s|ed)?\b|\b(required|requires|necessary|because|otherwise)\b"
-    r"|\bto avoid\b|\b(bugs?|issues?)\b",
+    r"|\bto avoid\b|\b(bugs?|issues?)\b|\bmemory leaks?\b|\bout of memory\b|\boom\b",
     re.IGNORECASE,
 )
 """Words by which a comment says why a setting stands there."""
@@ -27,6 +27,9 @@ OWN_WORDS = re.compile(r"(?:SBATCH|PBS|dtlint)\b|dtlint:")
 
 VARIABLE = re.compile(r"\s*(?:export\s+|-\s+|ENV\s+)?[A-Z][A-Z0-9_]+\s*[=:]|\s*os\.environ\[")
 """A line that sets a variable of the environment: lines of that kind under one comment share it."""
+
+FREEING = re.compile(r"del\s|gc\.collect\(")
+"""A line that gives memory back: what does so below under one comment shares it."""
 
 MOST_LINES = 4
 """Lines of a comment that are read, the nearest ones, and lines of variables that share it. What a licence requires
@@ -55,8 +58,8 @@ def _comments(span: Span) -> Iterator[str]:
     ending = source.line_text(span.end_line)[span.end_column - 1 :]
     yield from COMMENT.findall(ending)
     above = [source.line_text(number) for number in range(line - 1, max(0, line - 1 - 2 * MOST_LINES), -1)]
-    if VARIABLE.match(source.line_text(line)):
-        above = above[_leading(above, VARIABLE) :]
+    shared = VARIABLE if VARIABLE.match(source.line_text(line)) else FREEING
+    above = above[_leading(above, shared) :]
     yield from (found for text in above[: _leading(above, COMMENT)] for found in COMMENT.findall(text))
 
 

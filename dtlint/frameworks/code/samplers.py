@@ -9,7 +9,9 @@ from functools import partial
 
 from dtlint.frameworks import Member
 from dtlint.frameworks.code.epoch_edits import told
+from dtlint.frameworks.code.lone_runs import is_for_one_rank
 from dtlint.frameworks.code.ranks import among_ranks
+from dtlint.frameworks.code.renewing import is_renewed, mixes_between, tells_by_hand
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import Call, argument, calls, passed
 from dtlint.languages.python.constants import evaluate
@@ -47,6 +49,8 @@ _FRONT_ENDS = frozenset({"lightning", "pytorch_lightning", "ignite", "fastai", "
 _FOR_EVALUATION = re.compile(
     r"val(id(ation)?)?(?![a-z])|test|eval|dev(?![a-z])|infer|pred|query|gallery|bench", re.IGNORECASE
 )
+_FOR_MEASURING = re.compile(r"(?<![a-z])(bench(mark)?(s|ing)?|profil(e|er|ing))(?![a-z])", re.IGNORECASE)
+"""Words of files that measure how fast training is; in what order it sees the data is no matter there."""
 _LOADER = re.compile(r"loader|\bdl\b|_dl\b", re.IGNORECASE)
 
 
@@ -64,13 +68,16 @@ def samplers(program: Program) -> tuple[Member, ...]:
         return ()
     if is_left_to_front_end(program) or len(program.modules) >= MAX_MODULES:
         return ()
-    found = [call for call in calls(program, SAMPLERS) if not is_for_evaluation(call)]
+    found = [call for call in calls(program, SAMPLERS) if not (is_for_evaluation(call) or _is_for_measuring(call))]
     if not found or not any("backward" in module.called for module in program.modules.values()):
         return ()
     loops = [*_epoch_loops(program), *_rounds(program)]
     if not loops:
         return ()
-    once = (call for call in found if not _is_renewed(call, loops))
+    epochs = frozenset(id(item.node) for item in loops)
+    if tells_by_hand(program) or mixes_between(program, epochs):
+        return ()
+    once = (call for call in found if not is_renewed(call, epochs) and not is_for_one_rank(call.place))
     return tuple(_member(call, loops) for call in once if stands(among_ranks(call.place)) is not False)
 
 
@@ -104,6 +111,10 @@ def is_for_evaluation(call: Call) -> bool:
     texts = [item.place.module.text(item.place.node) for item in passed(call, "dataset", 0)]
     conditions = [call.place.module.text(test) for test in map(_met, call.place.guards) if test is not None]
     return any(_FOR_EVALUATION.search(text) for text in (*names, *texts, *conditions, scope.name))
+
+
+def _is_for_measuring(call: Call) -> bool:
+    return bool(_FOR_MEASURING.search(call.place.module.source.path))
 
 
 def _met(guard: Guard) -> ast.expr | None:
@@ -212,15 +223,6 @@ def _turned_over(statement: ast.stmt) -> ast.expr | None:
 
 def _uses_up(node: ast.AST) -> bool:
     return isinstance(node, ast.Yield | ast.YieldFrom) or _is_backward(node)
-
-
-def _is_renewed(call: Call, epochs: Sequence[_Epochs]) -> bool:
-    """Whether a sampler is built anew in each epoch, with what it draws from."""
-    wanted = {id(item.node) for item in epochs}
-    around = [loop for loop in call.loops if id(loop) in wanted or id(getattr(loop, "iter", None)) in wanted]
-    names = {dotted(item.place.node) for item in passed(call, "dataset", 0)} - {""}
-    bound = (binding for name in names for binding in call.place.scope.bindings.get(name, ()))
-    return any(loop in binding.loops for binding in bound for loop in around)
 
 
 def _is_backward(node: ast.AST) -> bool:

@@ -11,6 +11,7 @@ from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.code.microsteps import is_inside
 from dtlint.frameworks.code.ranks import asks_for_ranks
 from dtlint.frameworks.code.trials import is_trial, measures
+from dtlint.frameworks.code.waits import wait_beside
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.callers import callers
 from dtlint.languages.python.calls import called
@@ -37,6 +38,8 @@ _STALLS: Mapping[str, tuple[tuple[str, ...], str]] = {
 """Functions by their last word: their full names, and what a call does to a step."""
 _OF_CLOCKS = "synchronize"
 """What a loop that measures time calls for its sake."""
+_OF_MEMORY = "empty_cache"
+"""What costs more than the wait."""
 _NUMBERS = ("item", "tolist")
 """Methods of a tensor for which the host waits until all that was queued before is done."""
 
@@ -47,7 +50,7 @@ _PROFILERS = ("torch.profiler.", "torch.autograd.profiler.", "torch.autograd.pro
 
 def stalls(program: Program) -> tuple[Member, ...]:
     """The collection `code.stalls`: `name`, `kind`, `reason` of the first such call of each kind in a loop that goes
-    backward in the same round. Edit: `drop`.
+    backward in the same round; `beside` is a call by which the host waits anyway, "" without one. Edit: `drop`.
     """
     found = []
     for module in program.modules.values():
@@ -55,9 +58,16 @@ def stalls(program: Program) -> tuple[Member, ...]:
             for around, site in _first_of_loops(program, module, last, names):
                 span = around.span(site.node)
                 name = around.text(site.node, 60)
+                beside = _beside(place_of(program, around, site), site, last)
                 edits = {"drop": _dropped(around, site.node)}
-                found.append(Member(span, texts(span, name=name, kind=last, reason=reason), (), edits))
+                fields = texts(span, name=name, kind=last, reason=reason, beside=beside)
+                found.append(Member(span, fields, (), edits))
     return tuple(found)
+
+
+def _beside(place: Place, site: Site, last: str) -> str:
+    """What makes a wait cost nothing; memory that is given back costs its time all the same."""
+    return "" if last == _OF_MEMORY else wait_beside(place, site)
 
 
 def _dropped(module: Module, call: ast.AST) -> tuple[Edit, ...]:
@@ -108,10 +118,23 @@ def _in_each_step(program: Program, module: Module, site: Site) -> bool:
     """Whether a call runs in every round of the loop in which the model goes backward, or the optimizer steps."""
     steps = (*module.called.get("backward", ()), *(each for each in module.called.get("step", ()) if _optimizes(each)))
     same = [step for step in steps if step.loops and step.loops[-1] is site.loops[-1]]
+    if any(_repeats(step, site.loops[-1]) for step in same):
+        return False
     if not same:
         beside = (each for each in site.scope.sites if each.loops and each.loops[-1] is site.loops[-1])
         same = [each for each in beside if _goes_backward(place_of(program, module, each))]
     return any(all(guard in step.guards for guard in site.guards) for step in same)
+
+
+def _repeats(step: Site, loop: ast.AST) -> bool:
+    """Whether a loop within the loop of a step makes the same one: a step for the rest of an epoch."""
+    inner = (each for each in step.scope.sites if loop in each.loops and each.loops[-1] is not loop)
+    return _optimizes(step) and any(_optimizes(each) and _receiver(each) == _receiver(step) for each in inner)
+
+
+def _receiver(site: Site) -> str:
+    """`optimizer` of `optimizer.step()`."""
+    return dotted(site.node.func).rpartition(".")[0] if isinstance(site.node, ast.Call) else ""
 
 
 def _goes_backward(place: Place) -> bool:

@@ -13,7 +13,10 @@ from dtlint.value import Choice, Setting, Value
 MOST_ROUNDS = 100
 """Rounds of a loop that is over before it trains anything."""
 
-_CLOCKS = ("time", "perf_counter", "monotonic", "elapsed_time", "record", "perf_counter_ns", "process_time")
+_CLOCKS = (
+    "time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "process_time", "default_timer",
+    "elapsed_time", "record",
+)  # fmt: skip
 """Calls by which a loop measures time."""
 _TAKE = ("range", "islice")
 """Iterators that are over after a number of rounds, which is the last of their first two arguments."""
@@ -26,7 +29,11 @@ def measures(loop: ast.AST) -> bool:
 
 
 def is_trial(place: Place, loop: ast.AST) -> bool:
-    """Whether a loop at a place is timed and over after a few rounds: by its range, or by a break at a round."""
+    """Whether a loop at a place goes through what is listed there (kinds of numbers), or is timed and over after a few
+    rounds: by its range, or by a break at a round.
+    """
+    if isinstance(loop, ast.For) and isinstance(loop.iter, ast.Tuple | ast.List):
+        return True
     return measures(loop) and any(_is_few(evaluate(place.at(end))) for end in _ends(loop))
 
 
