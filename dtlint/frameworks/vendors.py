@@ -24,6 +24,7 @@ VARIABLES: Mapping[str, str] = {
     "MIOPEN_": "amd",
     "ASCEND_": "ascend",
     "HCCL_": "ascend",
+    "PYTORCH_NPU_": "ascend",
     "HABANA_": "habana",
     "PT_HPU_": "habana",
     "ZE_AFFINITY_MASK": "intel",
@@ -56,6 +57,10 @@ PACKAGES: Mapping[str, str] = {
 _NAMED = re.compile(r"(?<![A-Za-z0-9])(" + "|".join(map(re.escape, PACKAGES)) + r")(?![a-z0-9])", re.IGNORECASE)
 
 _MODULE_COMMANDS = ("module", "ml")
+_SOURCING = ("source", ".")
+
+TOOLKITS: Mapping[str, str] = {"/ascend/": "ascend", "/ascend-toolkit/": "ascend"}
+"""What the paths of the settings hold that a vendor's toolkit has scripts source (`source .../set_env.sh`)."""
 
 
 def read(env: Mapping[str, Word], commands: Iterable[Command], program: Sequence[Word] = ()) -> Reading:
@@ -104,6 +109,9 @@ def _of_variables(env: Mapping[str, Word]) -> _Found | None:
 
 def _of_modules(commands: Iterable[Command]) -> _Found | None:
     for command in commands:
+        sourced = _sourced(command.argv)
+        if sourced is not None:
+            return sourced
         for word in _loaded(command.argv):
             vendor = _begins((word.text or "").lower(), MODULES)
             if vendor:
@@ -114,6 +122,15 @@ def _of_modules(commands: Iterable[Command]) -> _Found | None:
 def _loaded(words: Sequence[Word]) -> Sequence[Word]:
     """The modules that a command names: `module load rocm`, `ml rocm`."""
     return words[1:] if words and words[0].text in _MODULE_COMMANDS else ()
+
+
+def _sourced(words: Sequence[Word]) -> _Found | None:
+    """The vendor whose settings a command sources."""
+    if len(words) < 2 or words[0].text not in _SOURCING:
+        return None
+    path = words[1]
+    vendor = next((vendor for part, vendor in TOOLKITS.items() if part in path.shown.lower()), "")
+    return (vendor, path.shown, path.place) if vendor else None
 
 
 def _begins(name: str, known: Mapping[str, str]) -> str:
