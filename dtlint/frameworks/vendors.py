@@ -57,7 +57,6 @@ PACKAGES: Mapping[str, str] = {
 _NAMED = re.compile(r"(?<![A-Za-z0-9])(" + "|".join(map(re.escape, PACKAGES)) + r")(?![a-z0-9])", re.IGNORECASE)
 
 _MODULE_COMMANDS = ("module", "ml")
-_SOURCING = ("source", ".")
 
 TOOLKITS: Mapping[str, str] = {"/ascend/": "ascend", "/ascend-toolkit/": "ascend"}
 """What the paths of the settings hold that a vendor's toolkit has scripts source (`source .../set_env.sh`)."""
@@ -109,7 +108,7 @@ def _of_variables(env: Mapping[str, Word]) -> _Found | None:
 
 def _of_modules(commands: Iterable[Command]) -> _Found | None:
     for command in commands:
-        sourced = _sourced(command.argv)
+        sourced = _sourced(command)
         if sourced is not None:
             return sourced
         for word in _loaded(command.argv):
@@ -124,13 +123,11 @@ def _loaded(words: Sequence[Word]) -> Sequence[Word]:
     return words[1:] if words and words[0].text in _MODULE_COMMANDS else ()
 
 
-def _sourced(words: Sequence[Word]) -> _Found | None:
-    """The vendor whose settings a command sources."""
-    if len(words) < 2 or words[0].text not in _SOURCING:
-        return None
-    path = words[1]
-    vendor = next((vendor for part, vendor in TOOLKITS.items() if part in path.shown.lower()), "")
-    return (vendor, path.shown, path.place) if vendor else None
+def _sourced(command: Command) -> _Found | None:
+    """The vendor whose settings the script sources before a command."""
+    path = command.sourced.lower()
+    vendor = next((vendor for part, vendor in TOOLKITS.items() if part in path), "")
+    return (vendor, command.sourced, command.place) if vendor else None
 
 
 def _begins(name: str, known: Mapping[str, str]) -> str:
