@@ -166,7 +166,8 @@ class TestTransportsOfNccl:
         [
             ("NCCL_P2P_DISABLE=1", "torchrun --nproc_per_node 8 train.py --batch 1", "warning"),
             ("NCCL_P2P_DISABLE=1", "torchrun --nproc_per_node 8 train.py --lora_rank 8", "note"),
-            ("NCCL_P2P_DISABLE=1", "torchrun --nproc_per_node $GPUS train.py --batch 1", "note"),
+            ("NCCL_P2P_DISABLE=1", "torchrun --nproc_per_node $GPUS train.py --batch 1", "warning"),
+            ("NCCL_P2P_DISABLE=1", "accelerate launch train.py --batch 1", "note"),
             ("NCCL_P2P_DISABLE=1", "torchrun --nproc_per_node 1 train.py --batch 1", None),
             ("NCCL_IB_DISABLE=1", "torchrun --nnodes 4 --nproc_per_node 8 train.py", "warning"),
             ("NCCL_IB_DISABLE=1 NCCL_SOCKET_IFNAME=ib0", "torchrun --nnodes 4 --nproc_per_node 8 train.py", "warning"),

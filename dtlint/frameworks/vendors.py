@@ -57,9 +57,8 @@ PACKAGES: Mapping[str, str] = {
 _NAMED = re.compile(r"(?<![A-Za-z0-9])(" + "|".join(map(re.escape, PACKAGES)) + r")(?![a-z0-9])", re.IGNORECASE)
 
 _MODULE_COMMANDS = ("module", "ml")
-
-TOOLKITS: Mapping[str, str] = {"/ascend/": "ascend", "/ascend-toolkit/": "ascend"}
-"""What the paths of the settings hold that a vendor's toolkit has scripts source (`source .../set_env.sh`)."""
+_PREPARES = re.compile(r"(?m)^[ \t]{0,40}(?:source|\.)[ \t]{1,4}([^\s#]{0,200}/Ascend/[^\s#]{1,200})")
+"""A line by which a script sources the settings of CANN, Ascend's toolkit (its installation guide)."""
 
 
 def read(env: Mapping[str, Word], commands: Iterable[Command], program: Sequence[Word] = ()) -> Reading:
@@ -69,10 +68,15 @@ def read(env: Mapping[str, Word], commands: Iterable[Command], program: Sequence
     return _reading(_of_variables(env) or _of_modules(commands) or _of_program(program))
 
 
-def read_configs(sources: Iterable[Source]) -> Reading:
-    """The same from the packages that configs name; a program may import them for one machine of several."""
-    configs = (source for source in sources if source.path.lower().endswith(CONFIGS))
-    return _reading(next(filter(None, map(_of_text, configs)), None))
+def read_files(sources: Iterable[Source]) -> Reading:
+    """The same from the packages that configs name, and the toolkit whose settings scripts source; a program may import
+    packages for one machine of several.
+    """
+    return _reading(next(filter(None, map(_of_file, sources)), None))
+
+
+def _of_file(source: Source) -> _Found | None:
+    return _of_text(source) if source.path.lower().endswith(CONFIGS) else _of_script(source)
 
 
 def _reading(found: _Found | None) -> Reading:
@@ -108,9 +112,6 @@ def _of_variables(env: Mapping[str, Word]) -> _Found | None:
 
 def _of_modules(commands: Iterable[Command]) -> _Found | None:
     for command in commands:
-        sourced = _sourced(command)
-        if sourced is not None:
-            return sourced
         for word in _loaded(command.argv):
             vendor = _begins((word.text or "").lower(), MODULES)
             if vendor:
@@ -123,11 +124,10 @@ def _loaded(words: Sequence[Word]) -> Sequence[Word]:
     return words[1:] if words and words[0].text in _MODULE_COMMANDS else ()
 
 
-def _sourced(command: Command) -> _Found | None:
-    """The vendor whose settings the script sources before a command."""
-    path = command.sourced.lower()
-    vendor = next((vendor for part, vendor in TOOLKITS.items() if part in path), "")
-    return (vendor, command.sourced, command.place) if vendor else None
+def _of_script(source: Source) -> _Found | None:
+    """The vendor whose toolkit a script prepares its shell for."""
+    found = _PREPARES.search(source.text)
+    return None if found is None else ("ascend", found[1], source.span(*found.span(1)))
 
 
 def _begins(name: str, known: Mapping[str, str]) -> str:

@@ -46,7 +46,7 @@ def run_of(tree: Tree, options: Options, parts: Parts, launch: Launch | None = N
     around = versions_around(tree, folders, readings)
     readings = (*readings, *(reading for _, reading in around), *parser_reading(tree, folders, readings))
     if not any(reading.layer == vendors.LAYER and reading.claims for reading in readings):
-        readings = (*readings, vendors.read_configs(sources))
+        readings = (*readings, vendors.read_files(sources))
     readings = (*readings, *versions_mentioned(tree, folders, _claimed(readings)))
     readings = (*readings, *vendored_readings(tree, folders, readings))
     sources = tuple(dict.fromkeys((*sources, *(source for source, _ in around))))
