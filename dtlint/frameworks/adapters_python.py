@@ -29,10 +29,10 @@ def _waits(call: Call) -> bool:
 
 
 def _asks(program: Program) -> bool:
-    """Whether an argument may ask for adapters: one that is on by default or that the launch passes; or arguments that
-    are not all known.
+    """Whether an argument asks for adapters: one that is on by default or that the launch passes. Of a program without
+    a launch nobody knows; what an open command line (`$MORE_ARGS`) lacks has its default.
     """
-    if program.given is None or program.open:
+    if program.given is None:
         return True
     told = {name: each.default for name, each in program.arguments.items()} | dict(program.given)
     return any(_ASKING.search(name) and _is_on(value, name in program.given) for name, value in told.items())

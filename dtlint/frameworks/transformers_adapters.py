@@ -132,7 +132,8 @@ def _of_switch(on: Option, flags: Flags, default_rank: int) -> Claim:
 
 
 def _with_rank(saying: Option | None, flags: Flags, default_rank: int) -> Claim:
-    rank = flags.first(RANKS)
+    named = ("rank",) if saying is not None and saying.name in _MODES else ()
+    rank = flags.first((*RANKS, *named))
     if rank is not None:
         return Claim("model.lora_rank", integer(rank.value), rank.spelled)
     assert saying is not None
