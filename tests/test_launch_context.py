@@ -70,8 +70,9 @@ class TestEnvironment:
     @pytest.mark.parametrize(
         ("variable", "effect"),
         [
-            ("CUDA_LAUNCH_BLOCKING=1", "blocks"),
-            ("TORCH_DISTRIBUTED_DEBUG=DETAIL", "blocks"),
+            ("CUDA_LAUNCH_BLOCKING=1", "serializes"),
+            ("TORCH_DISTRIBUTED_DEBUG=DETAIL", "compares"),
+            ("NCCL_BLOCKING_WAIT=1", "waits"),
             ("NCCL_DEBUG=trace", "logs"),
             ("NCCL_DEBUG=WARN", ""),
             ("CUDA_LAUNCH_BLOCKING=0", ""),

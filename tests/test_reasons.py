@@ -20,6 +20,9 @@ def told(*paths):
         f"{SLOW}  # the kernels race otherwise",
         f"# do not remove or the training will hang\n{SLOW}",
         f"# we met errors without these on 20 nodes\nexport NCCL_PROTO=Simple\n{SLOW}",
+        f"# 避免多卡训练时卡死\n{SLOW}",
+        f"{SLOW}  # an RTX 4090 takes it",
+        f"# so that a timeout ends the run\n{SLOW}",
         f"# a workaround:\n# the driver of our machines loses kernels\n{SLOW}",
     ],
 )

@@ -11,6 +11,7 @@ from dtlint.frameworks.accelerate_given import TOOL, Given
 from dtlint.frameworks.accelerate_settings import absent, common, family
 from dtlint.frameworks.accelerate_spelling import spell_on_command_line
 from dtlint.frameworks.arguments import stretch, texts, unknown_flag
+from dtlint.frameworks.environment import ENVIRONMENT
 from dtlint.frameworks.interpreter import program_name, python_program
 from dtlint.frameworks.options import Grammar, Option, Split, canonical, literal_place, split_options, text_of
 from dtlint.languages.json_tree import Node
@@ -198,9 +199,18 @@ def _collections(split: Split, place: Span) -> Mapping[str, tuple[Member, ...]]:
         "config.invalid": tuple(invalid(split)),
         "config.conflicts": tuple(excluded(split)),
         "config.needed": () if split.open else tuple(_needed(split)),
+        ENVIRONMENT: tuple(_threads(split)),
         "launch.hidden": (Member(place, texts(place, reason=split.open)),) if split.open else (),
     }
     return {name: members for name, members in found.items() if members}
+
+
+def _threads(split: Split) -> Iterator[Member]:
+    """The variable that `--num_cpu_threads_per_process` becomes (accelerate/utils/launch.py)."""
+    option = split.last("num-cpu-threads-per-process")
+    if option is not None and option.value is not None:
+        value = setting_of(option.value)
+        yield Member(option.place, {"name": written("OMP_NUM_THREADS", option.place), "value": value})
 
 
 def _needed(split: Split) -> Iterator[Member]:

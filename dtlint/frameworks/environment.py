@@ -10,6 +10,8 @@ from dtlint.source import Span
 from dtlint.value import Origin, Setting, Unknown, Value, assumed, written
 
 LAYER = "environment"
+ENVIRONMENT = "launch.environment"
+"""The collection of the variables that a launch sets, and of those looked for that it does not."""
 PREFIXES = (
     "NCCL_", "CUDA_", "TORCH_", "PYTORCH_", "OMP_", "NVTE_", "UCX_", "GLOO_", "FI_", "PET_", "WORLD_SIZE",
 )  # fmt: skip
@@ -17,13 +19,15 @@ EXPECTED = ("CUDA_DEVICE_MAX_CONNECTIONS", "OMP_NUM_THREADS")
 """Variables whose absence decides how a run communicates or computes."""
 
 DEBUGGING: Mapping[str, tuple[tuple[str, ...], str, str]] = {
-    "CUDA_LAUNCH_BLOCKING": (("1",), "blocks", "every kernel is waited for before the next is started"),
-    "NCCL_BLOCKING_WAIT": (("1",), "blocks", "the CPU waits for every collective"),
-    "TORCH_NCCL_BLOCKING_WAIT": (("1",), "blocks", "the CPU waits for every collective"),
-    "TORCH_DISTRIBUTED_DEBUG": (("DETAIL",), "blocks", "all ranks compare notes before every collective"),
+    "CUDA_LAUNCH_BLOCKING": (("1",), "serializes", "every kernel is waited for before the next is started"),
+    "NCCL_BLOCKING_WAIT": (("1",), "waits", "the CPU waits for every collective"),
+    "TORCH_NCCL_BLOCKING_WAIT": (("1",), "waits", "the CPU waits for every collective"),
+    "TORCH_DISTRIBUTED_DEBUG": (("DETAIL",), "compares", "all ranks compare notes before every collective"),
     "NCCL_DEBUG": (("INFO", "TRACE"), "logs", "every rank writes what NCCL sets up"),
 }
-"""Switches for hunting a fault: the values that turn them on, whether they block or only log, and what they do."""
+"""Switches for hunting a fault: the values that turn them on, the kind of their effect, and what they do. On a vendor's
+accelerators of their own nothing reads what serializes and waits; one process neither waits for others nor compares.
+"""
 
 
 DEAD: Mapping[str, str] = {"NCCL_AVOID_RECORD_STREAMS": "torch reads it as TORCH_NCCL_AVOID_RECORD_STREAMS"}
@@ -47,19 +51,27 @@ def complete(readings: Sequence[Reading], place: Span, sourced: str = "") -> Rea
     A variable that is looked for and not set stands in `launch.environment` with the value "", at `place`; the shell
     that starts the script may still export it. It is unknown where a file is `sourced` that is not at hand.
     """
-    found = {
-        _name(member): member for reading in readings for member in reading.collections.get("launch.environment", ())
-    }
+    found = {_name(member): member for reading in readings for member in reading.collections.get(ENVIRONMENT, ())}
     absent = tuple(_absent(name, place, sourced) for name in EXPECTED if name not in found)
     return _reading((*(found[name] for name in sorted(found)), *absent))
 
 
-def members_of(variables: Iterable[tuple[str, str, Span]]) -> Mapping[str, tuple[Member, ...]]:
+def without_unset(members: Sequence[Member]) -> tuple[Member, ...]:
+    """The variables of a run without those that count as not set by its shell, where a program or a flag of the
+    launcher sets them.
+    """
+    found = {_name(member) for member in members if not _is_unset(member)}
+    return tuple(member for member in members if not (_is_unset(member) and _name(member) in found))
+
+
+def _is_unset(member: Member) -> bool:
+    value = member.fields["value"]
+    return isinstance(value, Value) and value.value == "" and value.origin.kind == "assumed"
+
+
+def members_of(variables: Iterable[tuple[str, Setting, Span]]) -> Mapping[str, tuple[Member, ...]]:
     """The collections of variables by name, value and place that something else than a shell sets."""
-    members = tuple(
-        Member(place, {"name": written(name, place), "value": written(value, place)})
-        for name, value, place in variables
-    )
+    members = tuple(Member(place, {"name": written(name, place), "value": value}) for name, value, place in variables)
     return _reading(members).collections
 
 
@@ -69,7 +81,7 @@ def _reading(members: tuple[Member, ...]) -> Reading:
     place = known[0].place if known else None
     value = Value(pairs, Origin("written", place)) if place is not None else assumed(pairs, "no variable is set")
     collections = {
-        "launch.environment": members,
+        ENVIRONMENT: members,
         "launch.debugging": tuple(_debugging(known)),
         "config.inert": tuple(_dead(known)),
     }

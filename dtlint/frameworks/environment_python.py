@@ -3,59 +3,125 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator
 from functools import partial
 
 from dtlint.frameworks import Member, Reading
 from dtlint.frameworks.arguments import texts
-from dtlint.frameworks.environment import PREFIXES, members_of
+from dtlint.frameworks.environment import EXPECTED, PREFIXES, members_of
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import argument, calls
-from dtlint.languages.python.program import Program, of_file
+from dtlint.languages.python.places import place_of
+from dtlint.languages.python.program import Program, is_entry, of_file
 from dtlint.languages.python.reach import stands
-from dtlint.languages.python.tree import Module
+from dtlint.languages.python.tree import Module, Scope, Site
+from dtlint.record import NamedTuple
 from dtlint.source import Span
-from dtlint.value import Value
+from dtlint.value import Origin, Setting, Unknown, Value, written
 
 LAYER = "environment-python"
 ANOMALY = ("torch.autograd.set_detect_anomaly", "torch.autograd.detect_anomaly")
+
+THREADS = "torch.set_num_threads"
+"""What does for torch's own threads what OMP_NUM_THREADS does."""
+
+READ_ON_IMPORT = frozenset(("TORCH_DISTRIBUTED_DEBUG",))
+"""Variables that torch reads when it is imported (torch/distributed/__init__.py, set_debug_level_from_env, since 1.11):
+what a program sets later changes nothing.
+"""
+
+
+class _Set(NamedTuple):
+    """A statement that sets a variable."""
+
+    name: str
+    value: Setting
+    statement: ast.stmt
+    scope: Scope
 
 
 def read(program: Program) -> Reading:
     """The collections `launch.environment` and `launch.debugging`, as far as the program adds to them."""
     found = [
-        variable
+        (each.name, each.value, module.span(each.statement))
         for module in program.modules.values()
-        for variable in of_file(program, "variables", module.top, partial(_variables, module))
+        for each in of_file(program, "variables", module.top, partial(_variables, module))
+        if _counts(program, module, each)
     ]
-    collections = members_of(found)
+    collections = members_of((*found, *_threads(program)))
     debugging = (*collections.get("launch.debugging", ()), *_anomalies(program))
     return Reading(LAYER, collections={**collections, "launch.debugging": debugging} if debugging else collections)
 
 
-def _variables(module: Module) -> tuple[tuple[str, str, Span], ...]:
-    """Variables that statements of the module or of a function set, under no condition: name, value, place."""
+def _variables(module: Module) -> tuple[_Set, ...]:
+    """Variables that statements of the module or of a function set, under no condition."""
     if "environ" not in module.source.text:
         return ()
-    bodies = (scope.node.body for scope in module.scopes if isinstance(scope.node, ast.Module | ast.FunctionDef))
-    found = ((statement, _variable(statement)) for body in bodies for statement in body)
-    set_here = ((statement, *told) for statement, told in found if told is not None)
-    return tuple(
-        (name, value, module.span(statement)) for statement, name, value in set_here if name.startswith(PREFIXES)
-    )
+    scopes = [scope for scope in module.scopes if isinstance(scope.node, ast.Module | ast.FunctionDef)]
+    found = ((scope, statement, _variable(module, statement)) for scope in scopes for statement in _body(scope))
+    set_here = (_Set(*told, statement, scope) for scope, statement, told in found if told is not None)
+    return tuple(each for each in set_here if each.name.startswith(PREFIXES))
 
 
-def _variable(statement: ast.stmt) -> tuple[str, str] | None:
-    """`os.environ["NAME"] = "value"`."""
+def _body(scope: Scope) -> list[ast.stmt]:
+    assert isinstance(scope.node, ast.Module | ast.FunctionDef)
+    return scope.node.body
+
+
+def _variable(module: Module, statement: ast.stmt) -> tuple[str, Setting] | None:
+    """`os.environ["NAME"] = "value"`; of variables that are looked for also what is worked out."""
     if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Subscript):
         return None
     target, value = statement.targets[0], statement.value
-    name = target.slice
-    if dotted(target.value) not in ("os.environ", "environ") or not isinstance(name, ast.Constant):
+    name = target.slice.value if isinstance(target.slice, ast.Constant) else None
+    if dotted(target.value) not in ("os.environ", "environ") or not isinstance(name, str):
         return None
-    if not isinstance(value, ast.Constant) or not isinstance(value.value, str) or not isinstance(name.value, str):
-        return None
-    return name.value, value.value
+    place = module.span(statement)
+    if isinstance(value, ast.Constant) and isinstance(value.value, str):
+        return name, written(value.value, place)
+    return (name, _worked_out(place)) if name in EXPECTED else None
+
+
+def _worked_out(place: Span) -> Unknown:
+    return Unknown("the program works it out", "--env NAME=VALUE", Origin("written", place))
+
+
+def _counts(program: Program, module: Module, found: _Set) -> bool:
+    """Whether a statement is known to run, and in time for what reads its variable."""
+    in_module = isinstance(found.scope.node, ast.Module)
+    if not in_module and not stands(place_of(program, module, Site(found.statement, found.scope, (), ()))):
+        return False
+    return found.name not in READ_ON_IMPORT or (in_module and _stands_first(program, module, found.statement))
+
+
+def _stands_first(program: Program, module: Module, statement: ast.stmt) -> bool:
+    """Whether the script has imported nothing but Python's own modules before a statement."""
+    tree = module.top.node
+    assert isinstance(tree, ast.Module)
+    before = tree.body[: tree.body.index(statement)]
+    return is_entry(program, module) and not any(map(_imports, before))
+
+
+def _imports(statement: ast.stmt) -> bool:
+    """Whether a statement imports what is not Python's own."""
+    if isinstance(statement, ast.ImportFrom):
+        names = [statement.module or "."]
+    else:
+        names = [each.name for each in statement.names] if isinstance(statement, ast.Import) else []
+    return any(name.partition(".")[0] not in sys.stdlib_module_names for name in names)
+
+
+def _threads(program: Program) -> Iterator[tuple[str, Setting, Span]]:
+    """The threads that the program asks torch for; one is what it has without."""
+    for call in calls(program, (THREADS,)):
+        if stands(call.place) is False:
+            continue
+        count = argument(call, "num", 0)
+        if not isinstance(count, Value) or stands(call.place) is None:
+            yield "OMP_NUM_THREADS", _worked_out(call.head), call.head
+        elif count.value != 1:
+            yield "OMP_NUM_THREADS", written(str(count.value), call.head), call.head
 
 
 def _anomalies(program: Program) -> Iterator[Member]:

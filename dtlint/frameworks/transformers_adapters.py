@@ -1,4 +1,4 @@
-"""Which part of a model a Hugging Face program trains, by its flags: adapters, frozen parts, quantized weights."""
+"""Which part of a model a program trains, by its flags: adapters, frozen or picked parts, quantized weights."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ _FOUR_BITS = re.compile(r"int4|awq|gptq|4bit|nf4", re.IGNORECASE)
 KINDS = ("finetuning-type", "tuner-type", "train-type", "sft-type", "tuning-type", "tuning-method", "peft-type")
 """Flags whose value names the way of tuning: full, lora, freeze ..."""
 
+_MODES = ("training-type",)
+"""Flags that name the way of tuning in some programs and something else in others, as their value tells."""
+
 SWITCHES = (
     "use-lora",
     "lora-enable",
@@ -35,12 +38,26 @@ QUANTIZERS = {"load-in-4bit": "nf4", "load-in-8bit": "int8", "q-lora": "nf4", "u
 _BIT_FORMATS = {"4": "nf4", "3": "nf4", "2": "nf4", "8": "int8", "16": "bf16", "32": "fp32"}
 
 _ADAPTERS = ("lora", "dora", "adalora", "longlora", "qlora", "oft", "vera", "loha", "lokr")
+_WHOLE_KIND = re.compile(r"(?:^|[-_])full(?:[-_]|$)")
 _PARTIAL = re.compile(
     r"freeze|frozen|^tune-|^fix-|-only$|prefix-tuning|pre-seq-len|p-?tuning|prompt-tuning|badam|bitfit|ia3|adalora"
-    r"|^bnb-[48]bit|^(?:use|load-in)-[48]bit"
+    r"|^bnb-[48]bit|^(?:use|load-in)-[48]bit|^lora-(?:target|base|alpha|dropout|modules)|^network-(?:module|dim)$"
+    r"|^only-(?:train|tune)|^linear-prob|^peft-(?:method|config)$|^(?:use|train)-adapters?$"
 )
 """Flags of programs that train a part of the model in ways of their own; weights of few bits are never trained."""
 _NOTHING = frozenset({"false", "0", "no", "none", ""})
+
+_PICKING = re.compile(
+    r"^(?:trainable|tunable|trained)-(?:models?|modules?|parts|layers|params|parameters)$|-tunable-parts$"
+)
+"""Flags whose values are the names of the parts that train."""
+_WHOLES = re.compile(
+    r"(?:mm_)?(?:language_model|llm|dit\d?|unet|transformer(?:_?\d)?|diffusion_model|model|backbone|all|full|\.)"
+)
+"""Names of what is most of a model, or all of it."""
+
+_SCRIPTS = re.compile(r"lora|peft|adapter|controlnet|textual_?inversion|linear_?prob")
+"""What a program's name holds that trains something small beside a model."""
 
 
 def adapter_claims(flags: Flags, script: str, default_rank: int) -> Iterator[Claim]:
@@ -65,7 +82,7 @@ def _is_zero(value: Setting) -> bool:
 
 
 def _rank(flags: Flags, script: str, default_rank: int) -> Claim | None:
-    kind = flags.first(KINDS)
+    kind = flags.first(KINDS) or _mode(flags)
     if kind is not None:
         return _of_kind(kind, flags, default_rank)
     on = next((option for name in SWITCHES if (option := flags.flags.get(name)) is not None), None)
@@ -73,16 +90,34 @@ def _rank(flags: Flags, script: str, default_rank: int) -> Claim | None:
         return _of_switch(on, flags, default_rank)
     if flags.first(RANKS) is not None:
         return _with_rank(flags.first(RANKS), flags, default_rank)
-    if "lora" in script:
+    if _SCRIPTS.search(script):
         return Claim("model.lora_rank", Unknown("the program trains adapters", "--set model.lora_rank=N"))
-    return _partly(flags)
+    return _picked(flags) or _partly(flags)
+
+
+def _mode(flags: Flags) -> Option | None:
+    """A flag that names the way of tuning, by its value."""
+    option = flags.first(_MODES)
+    value = option.value.text if option is not None and option.value is not None else None
+    return option if value is not None and re.search(r"lora|finetune", value) else None
+
+
+def _picked(flags: Flags) -> Claim | None:
+    """The whole model or an unknown part, where a flag names what trains."""
+    option = next((option for name, option in flags.flags.items() if _PICKING.search(name)), None)
+    if option is None or option.value is None:
+        return None
+    names = [name for value in option.values for name in re.split(r"[,\s]+", value.text or "")]
+    if any(_WHOLES.fullmatch(name) for name in names):
+        return Claim("model.lora_rank", setting_of(option.value, 0), option.spelled)
+    return Claim("model.lora_rank", _undecided(option, "part of the model is trained"), option.spelled)
 
 
 def _of_kind(kind: Option, flags: Flags, default_rank: int) -> Claim:
     text = (kind.value.text or "").lower() if kind.value is not None else ""
-    if text == "full" and kind.value is not None:
+    if _WHOLE_KIND.search(text) and kind.value is not None:
         return _partly(flags) or Claim("model.lora_rank", setting_of(kind.value, 0), kind.spelled)
-    if text in _ADAPTERS:
+    if text in _ADAPTERS or kind.name in _MODES:
         return _with_rank(kind, flags, default_rank)
     return Claim("model.lora_rank", _undecided(kind, "part of the model is trained"), kind.spelled)
 
@@ -97,7 +132,8 @@ def _of_switch(on: Option, flags: Flags, default_rank: int) -> Claim:
 
 
 def _with_rank(saying: Option | None, flags: Flags, default_rank: int) -> Claim:
-    rank = flags.first(RANKS)
+    named = ("rank",) if saying is not None and saying.name in _MODES else ()
+    rank = flags.first((*RANKS, *named))
     if rank is not None:
         return Claim("model.lora_rank", integer(rank.value), rank.spelled)
     assert saying is not None

@@ -8,6 +8,7 @@ from typing import TypeGuard
 
 from dtlint.frameworks import Claim, NamedFile, Reading
 from dtlint.frameworks import program as programs
+from dtlint.frameworks.adapters_python import added
 from dtlint.frameworks.argument_classes import is_used
 from dtlint.frameworks.checkpointing import variant
 from dtlint.frameworks.model_loading import LOADERS
@@ -30,7 +31,6 @@ ARGUMENTS_NAME = "TrainingArguments"
 _TRAINERS = ("transformers.Trainer", "transformers.Seq2SeqTrainer")
 _ACCELERATOR = ("accelerate.Accelerator",)
 _QUANTIZERS = ("transformers.BitsAndBytesConfig",)
-_LORA = ("peft.LoraConfig", "peft.get_peft_model", "peft.prepare_model_for_kbit_training")
 _CONFIGS = ("transformers.AutoConfig.from_pretrained", "transformers.LlamaConfig.from_pretrained")
 
 _OF_TRAINER = ("transformers", "trl")
@@ -200,11 +200,10 @@ def _model_word(load: Call) -> Word | None:
 
 def _adapters(program: Program) -> Iterator[Claim]:
     """Adapters or quantization somewhere in the program leave open what is trained, unless an argument says it."""
-    for name, names, reason in (
-        ("model.lora_rank", _LORA, "the program may train adapters"),
-        ("precision.frozen", _QUANTIZERS, "the program may quantize the frozen weights"),
+    for name, found, reason in (
+        ("model.lora_rank", added(program), "the program may train adapters"),
+        ("precision.frozen", _standing(program, _QUANTIZERS), "the program may quantize the frozen weights"),
     ):
-        found = _standing(program, names)
         if found:
             yield Claim(name, Unknown(reason, "", Origin("written", found[0].head)), found[0].name)
 

@@ -24,6 +24,7 @@ VARIABLES: Mapping[str, str] = {
     "MIOPEN_": "amd",
     "ASCEND_": "ascend",
     "HCCL_": "ascend",
+    "PYTORCH_NPU_": "ascend",
     "HABANA_": "habana",
     "PT_HPU_": "habana",
     "ZE_AFFINITY_MASK": "intel",
@@ -56,6 +57,8 @@ PACKAGES: Mapping[str, str] = {
 _NAMED = re.compile(r"(?<![A-Za-z0-9])(" + "|".join(map(re.escape, PACKAGES)) + r")(?![a-z0-9])", re.IGNORECASE)
 
 _MODULE_COMMANDS = ("module", "ml")
+_PREPARES = re.compile(r"(?m)^[ \t]{0,40}(?:source|\.)[ \t]{1,4}([^\s#]{0,200}/Ascend/[^\s#]{1,200})")
+"""A line by which a script sources the settings of CANN, Ascend's toolkit (its installation guide)."""
 
 
 def read(env: Mapping[str, Word], commands: Iterable[Command], program: Sequence[Word] = ()) -> Reading:
@@ -65,10 +68,15 @@ def read(env: Mapping[str, Word], commands: Iterable[Command], program: Sequence
     return _reading(_of_variables(env) or _of_modules(commands) or _of_program(program))
 
 
-def read_configs(sources: Iterable[Source]) -> Reading:
-    """The same from the packages that configs name; a program may import them for one machine of several."""
-    configs = (source for source in sources if source.path.lower().endswith(CONFIGS))
-    return _reading(next(filter(None, map(_of_text, configs)), None))
+def read_files(sources: Iterable[Source]) -> Reading:
+    """The same from the packages that configs name, and the toolkit whose settings scripts source; a program may import
+    packages for one machine of several.
+    """
+    return _reading(next(filter(None, map(_of_file, sources)), None))
+
+
+def _of_file(source: Source) -> _Found | None:
+    return _of_text(source) if source.path.lower().endswith(CONFIGS) else _of_script(source)
 
 
 def _reading(found: _Found | None) -> Reading:
@@ -114,6 +122,12 @@ def _of_modules(commands: Iterable[Command]) -> _Found | None:
 def _loaded(words: Sequence[Word]) -> Sequence[Word]:
     """The modules that a command names: `module load rocm`, `ml rocm`."""
     return words[1:] if words and words[0].text in _MODULE_COMMANDS else ()
+
+
+def _of_script(source: Source) -> _Found | None:
+    """The vendor whose toolkit a script prepares its shell for."""
+    found = _PREPARES.search(source.text)
+    return None if found is None else ("ascend", found[1], source.span(*found.span(1)))
 
 
 def _begins(name: str, known: Mapping[str, str]) -> str:

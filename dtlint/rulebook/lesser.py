@@ -22,6 +22,8 @@ TRIAL_STEPS = 10
 
 _TRIALS = frozenset(("tiny", "smoke", "debug", "test"))
 _CONFIGS = (".yaml", ".yml", ".toml", ".json")
+_SCRIPT_TRIALS = frozenset(("smoke", "debug", "debugging", "profile", "profiling"))
+_SCRIPTS = (".sh", ".bash", ".slurm", ".sbatch")
 
 
 def answers_prompts(plan: Plan) -> bool:
@@ -41,14 +43,15 @@ def as_weighed(hit: Hit, runs: Sequence[Run]) -> Hit:
 
 
 def is_trial(run: Run) -> bool:
-    """Whether a run is there to see whether it starts: by its number of steps, or the name of its config."""
+    """Whether a run is there to see whether it starts: by its number of steps, or the name of its config or script."""
     steps = run.plan.integer("run.steps")
     return (steps is not None and 0 < steps <= TRIAL_STEPS) or any(map(_names_trial, run.files))
 
 
 def _names_trial(path: str) -> bool:
     name = PurePosixPath(path)
-    return name.suffix in _CONFIGS and not _TRIALS.isdisjoint(re.split(r"[^a-z]+", name.stem.lower()))
+    trials = _TRIALS if name.suffix in _CONFIGS else _SCRIPT_TRIALS if name.suffix in _SCRIPTS else frozenset()
+    return not trials.isdisjoint(re.split(r"[^a-z]+", name.stem.lower()))
 
 
 def _is_share(hit: Hit) -> bool:

@@ -16,10 +16,14 @@ REASON = re.compile(
     r"|\bhang(s|ing)?\b|\bcrash|\bdeadlock|\berrors?\b.{0,40}\bwithout\b|\bwithout\b.{0,40}\berrors?\b"
     r"|\bfail(s|ed|ing|ure)?\b.{0,40}\b(without|otherwise|unless)\b|\bwork[- ]?arounds?\b"
     r"|(?<!not )(?<!no )\bneed(s|ed)?\b|\b(required|requires|necessary|because|otherwise)\b"
-    r"|\bto avoid\b|\b(bugs?|issues?)\b|\bmemory leaks?\b|\bout of memory\b|\boom\b",
+    r"|\bto avoid\b|\b(bugs?|issues?)\b|\bmemory leaks?\b|\bout of memory\b|\boom\b|\btime-?outs?\b|\bno effect\b"
+    r"|\breproducib|\bdetermini|\bfor stability\b|\bRTX\b|\b[345]0[6-9]0(ti)?\b"
+    r"|避免|防止|解决|否则|不支持|报错|卡住|卡死|死锁|超时|必须|需要",
     re.IGNORECASE,
 )
-"""Words by which a comment says why a setting stands there."""
+"""Words by which a comment says why a setting stands there, in English and in Chinese: what it avoids, works around or
+is needed for, the card that asks for it.
+"""
 
 COMMENT = re.compile(r"(?:^|(?<=\s))(?:#+|//+)(?!!)\s*(.*)$")
 OWN_WORDS = re.compile(r"(?:SBATCH|PBS|dtlint)\b|dtlint:")

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from dtlint.frameworks import Member, Reading, vendors
+from dtlint.frameworks.environment import ENVIRONMENT, without_unset
 from dtlint.frameworks.spread_tasks import with_spread_tasks
 from dtlint.plan import Plan
 from dtlint.record import NamedTuple
@@ -45,7 +46,7 @@ def run_of(tree: Tree, options: Options, parts: Parts, launch: Launch | None = N
     around = versions_around(tree, folders, readings)
     readings = (*readings, *(reading for _, reading in around), *parser_reading(tree, folders, readings))
     if not any(reading.layer == vendors.LAYER and reading.claims for reading in readings):
-        readings = (*readings, vendors.read_configs(sources))
+        readings = (*readings, vendors.read_files(sources))
     readings = (*readings, *versions_mentioned(tree, folders, _claimed(readings)))
     readings = (*readings, *vendored_readings(tree, folders, readings))
     sources = tuple(dict.fromkeys((*sources, *(source for source, _ in around))))
@@ -100,6 +101,8 @@ def _collections(readings: Sequence[Reading]) -> dict[str, tuple[Member, ...]]:
         for name, members in reading.collections.items():
             known = {member.place for member in found.get(name, ())}
             found[name] = (*found.get(name, ()), *(member for member in members if member.place not in known))
+    if ENVIRONMENT in found:
+        found[ENVIRONMENT] = without_unset(found[ENVIRONMENT])
     declared = _without_declared(found, frozenset(flag for reading in readings for flag in reading.declares))
     return with_own_types(declared, readings)
 

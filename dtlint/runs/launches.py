@@ -180,7 +180,7 @@ def _launcher_reading(words: tuple[Word, ...], env: Mapping[str, Word], read_fil
 
 
 def _argument_readings(program: Sequence[Word]) -> list[Reading]:
-    from dtlint.frameworks import megatron
+    from dtlint.frameworks import megatron, trained_part
     from dtlint.frameworks import program as programs
 
     if not program:
@@ -190,13 +190,17 @@ def _argument_readings(program: Sequence[Word]) -> list[Reading]:
     if own is not None:
         return [own.read_program(program), programs.read(program)]
     if megatron.recognise(arguments):
-        return [megatron.read_arguments(arguments, program[0].place), programs.read(program)]
+        return [
+            megatron.read_arguments(arguments, program[0].place),
+            trained_part.read(program),
+            programs.read(program),
+        ]
     if overridden := _with_overrides(program):
         return [overridden, programs.read(program)]
     from dtlint.frameworks import transformers
 
-    read = [transformers.read_arguments(program)] if transformers.recognise(program) else []
-    return [*read, programs.read(program), *_argument_files(program)]
+    speaking = transformers.read_arguments if transformers.recognise(program) else trained_part.read
+    return [speaking(program), programs.read(program), *_argument_files(program)]
 
 
 def _with_overrides(program: Sequence[Word]) -> Reading | None:

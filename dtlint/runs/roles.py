@@ -14,7 +14,8 @@ PROGRAMS = frozenset(
         "eval", "evaluate", "evaluation", "infer", "inference", "generate", "generation", "generator", "convert",
         "converter", "export", "preprocess", "tokenize", "serve", "server", "predict", "merge", "zeroshot", "prompt",
         "test", "benchmark", "checkpoint", "download", "validation", "validate", "verify", "sanity", "smoke",
-        "partitions", "reshard",
+        "partitions", "reshard", "demo", "demos", "gradio", "streamlit", "webui", "serving", "sample", "samples",
+        "sampling", "extract", "encode", "retrieve", "visualize",
     )
 )  # fmt: skip
 """Words in a program's name that say what else it does; `train` beside them wins (`train_eval.py`)."""
@@ -33,7 +34,7 @@ FLAGS = frozenset(
 MODES = frozenset(("--mode", "--run-mode", "--run_mode", "--phase"))
 """Flags by which one program is told to train or to do something else, with a word of PROGRAMS for the latter."""
 
-CONVERTERS = frozenset(("convert", "converter", "conversion"))
+FOLDERS = frozenset(("convert", "converter", "conversion", "demo", "demos", "serve", "serving"))
 """Words in the name of the folder that a program lies in, where the program's own name says nothing."""
 
 TASKS = frozenset(
@@ -94,7 +95,7 @@ def role_of_program(path: str, text: str = "") -> str:
     if "train" in name:
         return "train"
     folder = _words(PurePosixPath(path).parent.name)
-    return "train" if PROGRAMS.isdisjoint(_words(name)) and CONVERTERS.isdisjoint(folder) else "other"
+    return "train" if PROGRAMS.isdisjoint(_words(name)) and FOLDERS.isdisjoint(folder) else "other"
 
 
 def _words(name: str) -> list[str]:

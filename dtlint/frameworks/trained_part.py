@@ -1,0 +1,20 @@
+"""Which part of the model a program with a training loop of its own trains, as its flags tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+from dtlint.frameworks import Reading
+from dtlint.frameworks.flag_list import read_flags
+from dtlint.frameworks.transformers_adapters import QUANTIZERS, SWITCHES, adapter_claims
+from dtlint.languages.traced import Word
+
+LAYER = "trained-part"
+
+
+def read(program: Sequence[Word]) -> Reading:
+    """The rank of the adapters and how frozen weights are stored, where a flag or the program's name speaks of them."""
+    flags = read_flags(program[1:], (*SWITCHES, *QUANTIZERS))
+    script = PurePosixPath(program[0].shown).name.lower()
+    return Reading(LAYER, program[0].place, tuple(adapter_claims(flags, script, 0)))
