@@ -64,6 +64,7 @@ def overlap(folder: Path, text: str, name: str = "run.sh") -> str | None:
         ("300", "note"),
         ("10000", "warning"),
         ("10000 --exit-interval 200", "note"),
+        ("10000 --train-samples 6400", "note"),
         ("10000 --exit-interval 5000", "warning"),
     ],
 )

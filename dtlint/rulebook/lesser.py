@@ -72,7 +72,14 @@ def is_trial(run: Run) -> bool:
 
 def _is_short(plan: Plan) -> bool:
     most = TRIAL_STEPS if answers_prompts(plan) else SHORT_STEPS
-    return any(0 < steps <= most for name in STEPS if (steps := plan.integer(name)) is not None)
+    told = (*map(plan.integer, STEPS), _steps_of_tokens(plan))
+    return any(0 < steps <= most for steps in told if steps is not None)
+
+
+def _steps_of_tokens(plan: Plan) -> float | None:
+    """The steps that the tokens of a whole run make."""
+    tokens, batch, length = map(plan.number, ("run.tokens", "batch.global", "data.sequence_length"))
+    return tokens / (batch * length) if tokens and batch and length else None
 
 
 def _has_toy(plan: Plan) -> bool:

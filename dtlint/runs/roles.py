@@ -14,7 +14,7 @@ PROGRAMS = frozenset(
         "eval", "evaluate", "evaluation", "infer", "inference", "generate", "generation", "generator", "convert",
         "converter", "export", "preprocess", "tokenize", "serve", "server", "predict", "merge", "zeroshot", "prompt",
         "test", "benchmark", "checkpoint", "download", "validation", "validate", "verify", "sanity", "smoke",
-        "partitions", "reshard",
+        "partitions", "reshard", "ptq", "quantize", "calibrate", "index", "indexer",
     )
 )  # fmt: skip
 """Words in a program's name that say what else it does; `train` beside them wins (`train_eval.py`)."""
