@@ -7,7 +7,7 @@ from dtlint.api import check
 LADDER = """{tensor}
 case $1 in
   llama) SHAPE="--num-layers {layers} --hidden-size {hidden} --num-attention-heads 32" ;;
-  gpt) SHAPE="--num-layers 4 --hidden-size 512 --num-attention-heads 8" ;;
+  gpt) SHAPE="--num-layers 24 --hidden-size 2048 --num-attention-heads 16" ;;
 esac
 export CUDA_DEVICE_MAX_CONNECTIONS=1
 torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size $TP --sequence-parallel $SHAPE \\
@@ -24,12 +24,12 @@ OPTIONS = (
     [
         ("TP=${TP:-8}", 80, 8192, "note"),
         ("TP=8", 80, 8192, "warning"),
-        ("TP=${TP:-8}", 4, 512, "warning"),
+        ("TP=${TP:-8}", 24, 2048, "warning"),
         (OPTIONS, 80, 8192, "note"),
     ],
 )
-def test_the_toy_of_a_ladder(tree, tensor, layers, hidden, severity):
-    """8 ranks cut the toy's 512 into 64 each; where every branch is as small, the default is too large for all."""
+def test_the_small_model_of_a_ladder(tree, tensor, layers, hidden, severity):
+    """8 ranks cut the small model's 2048 into 256 each; where every branch is as small, the default is too large for all."""
     tree({"run.sh": LADDER.format(tensor=tensor, layers=layers, hidden=hidden)})
     found = [each.severity for each in check(["run.sh"]).findings if each.rule == "tp-too-large-for-model"]
     assert found == [severity]

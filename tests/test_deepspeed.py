@@ -173,6 +173,22 @@ def test_key_in_the_wrong_place_has_no_effect() -> None:
     assert "config.unknown" not in reading.collections
 
 
+@pytest.mark.parametrize(
+    ("key", "matters"),
+    [
+        ('"overlap_comm": true', "yes"),
+        ('"offload_optimizer": {"device": "cpu"}', "yes"),
+        ('"reduce_bucket_size": 2e8', "no"),
+        ('"contiguous_gradients": true', "no"),
+        ('"contiguous_gradients": false', None),
+    ],
+)
+def test_a_key_in_the_wrong_place_matters_if_it_asks_for_more_than_the_default(key: str, matters: str | None) -> None:
+    """The size of a buffer changes little wherever it stands; what is switched off asks for nothing."""
+    reading = config(f'{{"train_batch_size": 8, "zero_optimization": {{"stage": 2}}, {key}}}')
+    assert members(reading, "config.inert", "matters") == ([(matters,)] if matters else [])
+
+
 def test_what_depends_on_an_unknown_stage_is_claimed() -> None:
     reading = config('{"zero_optimization": {"stage": STAGE, "offload_param": {"device": "cpu"}}}')
     assert claims(reading)["sharding.offload_parameters"] == "cpu"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -275,3 +276,17 @@ def test_a_flag_that_a_fork_may_add(tree, program: str, flag: str, installer: st
     assert ("use-mup" in str([remedy.text for each in told for remedy in each.remedies])) is (
         severity == "error" and flag == "--use-mpi"
     )
+
+
+@pytest.mark.parametrize(("own", "told"), [("--nproc_per_node", False), ("--learning_rate", True)])
+def test_a_flag_of_the_launchers_name_behind_the_program_may_be_its_own(tree, own, told):
+    program = f"""
+    import argparse
+    import torch.distributed as dist
+    parser = argparse.ArgumentParser()
+    parser.add_argument("{own}")
+    arguments = parser.parse_args()
+    dist.init_process_group("nccl")
+    """
+    tree({"train.py": dedent(program), "run.sh": "torchrun train.py --nproc_per_node 8\n"})
+    assert ("lost-arguments" in {each.rule for each in check(["."]).findings}) is told

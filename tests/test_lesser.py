@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from dtlint.api import check
+from dtlint.rulebook import slight
 
 NEMO_RL = """policy:
   train_global_batch_size: 64
@@ -51,10 +52,96 @@ MEGATRON = """torchrun --nnodes 8 --nproc_per_node 8 --rdzv_backend c10d --rdzv_
 """
 
 
-@pytest.mark.parametrize(("steps", "told"), [(10, "note"), (10000, "warning")])
-def test_a_run_of_a_few_steps_is_a_trial(tmp_path: Path, steps: int, told: str) -> None:
-    (tmp_path / "run.sh").write_text(MEGATRON.format(steps=steps))
-    assert {found.rule: found.severity for found in check([tmp_path]).findings}["no-overlap"] == told
+def overlap(folder: Path, text: str, name: str = "run.sh") -> str | None:
+    (folder / name).write_text(text)
+    return {found.rule: found.severity for found in check([folder]).findings}.get("no-overlap")
+
+
+@pytest.mark.parametrize(
+    ("steps", "told"),
+    [
+        ("10", "note"),
+        ("300", "note"),
+        ("10000", "warning"),
+        ("10000 --exit-interval 200", "note"),
+        ("10000 --train-samples 6400", "note"),
+        ("10000 --exit-interval 5000", "warning"),
+    ],
+)
+def test_a_run_of_some_hundred_steps_is_a_trial(tmp_path: Path, steps: str, told: str) -> None:
+    assert overlap(tmp_path, MEGATRON.format(steps=steps)) == told
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("run.sh", "warning"), ("toy_run.sh", "note"), ("debug-8b.sh", "note"), ("latest.sh", "warning")],
+)
+def test_a_script_named_a_trial_is_one(tmp_path: Path, name: str, told: str) -> None:
+    assert overlap(tmp_path, MEGATRON.format(steps=10000), name) == told
+
+
+PIPELINE = """torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size 2 --pipeline-model-parallel-size 4 \\
+  --num-layers {layers} --hidden-size {hidden} --num-attention-heads 16 --seq-length 2048 --max-position-embeddings 2048 \\
+  --vocab-size 50304 --micro-batch-size 1 --global-batch-size 8 --train-iters 100000 --bf16 --sequence-parallel \\
+  --use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather
+"""
+
+
+def told_of(folder: Path, text: str) -> dict[str, str]:
+    (folder / "run.sh").write_text(text)
+    found = check([folder], {"cluster.gpu": "H100-SXM-80GB"}).findings
+    return {each.rule: each.severity for each in found}
+
+
+def told_of_pipeline(folder: Path, layers: int, hidden: int) -> dict[str, str]:
+    return told_of(folder, PIPELINE.format(layers=layers, hidden=hidden))
+
+
+@pytest.mark.parametrize(
+    ("layers", "hidden", "told"), [(4, 512, "note"), (8, 256, "note"), (4, 8192, "warning"), (24, 2048, "warning")]
+)
+def test_the_model_of_a_trial_has_few_small_layers(tmp_path: Path, layers: int, hidden: int, told: str) -> None:
+    assert told_of_pipeline(tmp_path, layers, hidden)["pipeline-bubble"] == told
+
+
+@pytest.mark.parametrize(("hidden", "told"), [(1024, "note"), (2048, "warning")])
+def test_a_model_that_no_gpu_needs_to_split_shows_how_to(tmp_path: Path, hidden: int, told: str) -> None:
+    """24 layers of 1024 are 0.35 billion parameters; that its pipeline idles is true all the same."""
+    found = told_of_pipeline(tmp_path, 24, hidden)
+    assert (found["more-stages-than-needed"], found["pipeline-bubble"]) == (told, "warning")
+    wide = PIPELINE.format(layers=24, hidden=hidden).replace("parallel-size 2", "parallel-size 8")
+    wide = wide.replace("--pipeline-model-parallel-size 4", "").replace("size 8 --train", "size 64 --train")
+    assert told_of(tmp_path, wide)["tp-too-large-for-model"] == told
+
+
+TENSOR = """torchrun --nproc_per_node 8 pretrain_bert.py --tensor-model-parallel-size 2 --num-layers 24 --hidden-size {hidden} \\
+  --num-attention-heads 16 --seq-length {length} --max-position-embeddings {length} --vocab-size 30522 \\
+  --micro-batch-size 2 --global-batch-size 64 --train-iters 100000 --fp16 --attention-backend flash {more}
+"""
+
+
+def told_of_tensor(folder: Path, hidden: int, length: int, more: str = "") -> dict[str, str]:
+    return told_of(folder, TENSOR.format(hidden=hidden, length=length, more=more))
+
+
+@pytest.mark.parametrize(("hidden", "length", "told"), [(1024, 512, "note"), (4096, 4096, "warning")])
+def test_activations_that_are_saved_are_worth_a_gigabyte(tmp_path: Path, hidden: int, length: int, told: str) -> None:
+    assert told_of_tensor(tmp_path, hidden, length)["sequence-parallel-off"] == told
+
+
+@pytest.mark.parametrize(("more", "told"), [("", "warning"), ("--decoder-seq-length 128", "note")])
+def test_states_of_an_unknown_size_are_a_note(tmp_path: Path, more: str, told: str) -> None:
+    """--num-layers tells one of the two stacks of an encoder with a decoder."""
+    assert told_of_tensor(tmp_path, 4096, 4096, more)["distributed-optimizer-off"] == told
+
+
+def test_some_milliseconds_of_a_step_are_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same pipeline, as a limit above and below what it idles says."""
+    told = []
+    for least in (0.003, 60.0):
+        monkeypatch.setattr(slight, "LEAST_SECONDS", least)
+        told.append(told_of_pipeline(tmp_path, 24, 2048)["pipeline-bubble"])
+    assert told == ["warning", "note"]
 
 
 OPENRLHF = """deepspeed --num_gpus 8 --module openrlhf.cli.{program} --pretrain Qwen/Qwen2.5-7B --zero_stage 3 \\

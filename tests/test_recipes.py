@@ -98,6 +98,8 @@ class TestTorchtune:
                 "'enable_activation_offloading' is refused without 'enable_activation_checkpointing'",
             ),
             ("tensor_parallel_dim=1", ""),
+            ("optimizer_in_bwd=True gradient_accumulation_steps=1 clip_grad_norm='${clip}'", ""),
+            ("optimizer_in_bwd='${switch}'", ""),
         ],
     )
     def test_what_the_recipes_refuse(self, tmp_path: Path, words: str, sentence: str) -> None:

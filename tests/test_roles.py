@@ -31,6 +31,8 @@ class TestWhatIsNotJudged:
             "deepspeed --num_gpus 8 tests/test_engine.py --deepspeed_config ds.json",
             "deepspeed --num_gpus 8 gloo_validation.py --deepspeed_config ds.json",
             "deepspeed --num_gpus 8 tools/split_tp_partitions.py --deepspeed_config ds.json",
+            "deepspeed --num_gpus 8 tools/weight_quantize.py --deepspeed_config ds.json",
+            "deepspeed --num_gpus 8 doc_index.py --deepspeed_config ds.json",
             "deepspeed --num_gpus 8 tools/convert_checkpoint/model.py --deepspeed_config ds.json",
             "deepspeed --num_gpus 8 model.py --load_platform hf --save_platform mcore --deepspeed_config ds.json",
             "deepspeed --num_gpus 8 model.py --target-tensor-model-parallel-size 4 --deepspeed_config ds.json",

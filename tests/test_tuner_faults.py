@@ -58,6 +58,8 @@ class TestAxolotl:
         [
             ("batch_size: 8", "micro_batch_size: 2"),
             ("deepspeed:", "fsdp: [full_shard, auto_wrap]"),
+            ("deepspeed: ${DEEPSPEED}", "fsdp: ${FSDP}"),
+            ("batch_size: ${BATCH_SIZE}", "gradient_accumulation_steps: ${STEPS}"),
             ("adapter: qlora", "lora_r: 8", "load_in_4bit: true"),
             ("adapter: mine", "lora_r: 8", "plugins: [mine.Plugin]"),
             ("context_parallel_size: 2", "attn_implementation: kernels-community/flash-attn3"),

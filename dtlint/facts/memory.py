@@ -94,7 +94,11 @@ def weights_only_bytes(plan: Plan) -> FactValue:
 )
 def activations_bytes(plan: Plan) -> FactValue:
     """Activations kept for the backward pass on the most loaded GPU."""
-    return _memory(plan, lambda each: each.parts.get("activations", 0.0) + each.parts.get("working", 0.0))
+    return _memory(plan, _activations)
+
+
+def _activations(found: Memory) -> float:
+    return found.parts.get("activations", 0.0) + found.parts.get("working", 0.0)
 
 
 @register(
@@ -107,6 +111,25 @@ def activations_bytes(plan: Plan) -> FactValue:
 def sequence_parallel_activations_bytes(plan: Plan) -> FactValue:
     """The same with sequence parallelism."""
     return _with(plan, {"parallel.sequence": True}, "memory.activations_bytes")
+
+
+@register(
+    "memory.sequence_parallel_saving_bytes",
+    "number",
+    "bytes",
+    ("batch.micro", "data.sequence_length", "parallel.tensor"),
+    "korthikanti",
+)
+def sequence_parallel_saving_bytes(plan: Plan) -> FactValue:
+    """The activations that sequence parallelism saves, each completion of the plan against its own."""
+    changed = plan.but({"parallel.sequence": True})
+    if isinstance(changed, Infeasible):
+        return Unknown(changed.reason)
+    today, then = sizes(plan), sizes(changed)
+    if isinstance(today, Unknown) or isinstance(then, Unknown):
+        return today if isinstance(today, Unknown) else missing(changed, "batch.micro")
+    pairs = zip(today.memories, then.memories, strict=True)
+    return narrow(hull(_activations(each) - _activations(other) for each, other in pairs))
 
 
 @register(

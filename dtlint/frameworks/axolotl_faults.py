@@ -102,9 +102,9 @@ def _batches(keys: Keys) -> Iterator[Member]:
     batch, steps, micro = (
         keys.node(f"{each}") for each in ("batch_size", "gradient_accumulation_steps", "micro_batch_size")
     )
-    if batch is None or not batch.value:
+    if batch is None or not _given(batch):
         return
-    if steps is not None and steps.value:
+    if steps is not None and _given(steps):
         yield _beside(batch, "batch_size", "gradient_accumulation_steps", steps, "one follows from the other")
     elif steps is None and micro is None:
         yield _needs(batch, "batch_size", "micro_batch_size", "two of the three batch sizes are wanted")
@@ -192,7 +192,8 @@ def _node(keys: Keys, name: str) -> Node | None:
 
 
 def _given(node: Node) -> bool:
-    return bool(node.entries or node.items or node.value) or node.kind in ("bare", "unknown")
+    """Whether a key asks for something; what a template leaves to its reader may be nothing."""
+    return bool(node.entries or node.items or node.value) and node.kind not in ("bare", "unknown")
 
 
 def _is(node: Node, wanted: object) -> bool:

@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
+import json
+
+from dtlint.catalog import deepspeed_keys
 from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import texts
-from dtlint.value import Origin, Value
+from dtlint.value import Origin, Plain, Value
 
 _SAVERS = ("offload", "hpz", "quantized", "mics", "reads it as", "main memory")
 """What names or explains a key that was meant to save memory or bandwidth."""
+
+
+def misplacement(home: str, value: Plain) -> str:
+    """Why a key that stands elsewhere than at its home has no effect; of a value that DeepSpeed takes unasked too, that
+    nothing else would come of it there.
+    """
+    if _is_default(home, value):
+        return f"that is what DeepSpeed takes for {home} unasked"
+    return f"DeepSpeed reads it as {home} only"
+
+
+def _is_default(home: str, value: Plain) -> bool:
+    section, _, name = home.rpartition(".")
+    row = next((row for row in deepspeed_keys() if (row.section, row.name) == (section, name)), None)
+    if row is None or not row.default or value is None:
+        return False
+    default: object = json.loads(row.default)
+    return isinstance(value, bool) is isinstance(default, bool) and bool(value == default)
 
 
 def weighed(members: list[Member]) -> list[Member]:
@@ -30,7 +51,12 @@ def _with_weight(found: Member, light: list[Member]) -> Member:
 
 def _is_meant(found: Member) -> bool:
     words = f"{_word(found, 'key')} {_word(found, 'reason')}"
-    return any(saver in words for saver in _SAVERS) and not _is_usual(found)
+    return any(saver in words for saver in _SAVERS) and not _is_usual(found) and not _is_buffer(found)
+
+
+def _is_buffer(found: Member) -> bool:
+    """A size of the buffers that messages travel in: another than the default's changes little."""
+    return _word(found, "key").endswith("bucket_size")
 
 
 def _is_usual(found: Member) -> bool:

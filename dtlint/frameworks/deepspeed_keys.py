@@ -10,7 +10,7 @@ from dtlint.catalog import DeepSpeedKey, deepspeed_keys
 from dtlint.catalog.packages import in_doubt
 from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import texts
-from dtlint.frameworks.deepspeed_inert import weighed
+from dtlint.frameworks.deepspeed_inert import misplacement, weighed
 from dtlint.frameworks.deepspeed_names import nearest, written_out
 from dtlint.frameworks.deepspeed_refusals import Written, refused_together
 from dtlint.frameworks.deepspeed_types import defect, is_checked
@@ -268,7 +268,7 @@ def _inert(root: Node, keys: list[Placed]) -> Iterator[Member]:
     for key in keys:
         home = _misplaced(key)
         if home and not _is_off(key.entry.node):
-            yield _member(key, {}, reason=f"DeepSpeed reads it as {home} only")
+            yield _member(key, {}, reason=misplacement(home, key.entry.node.value))
 
 
 def _serves_several(root: Node) -> bool:

@@ -53,6 +53,7 @@ _TABLE = {
     "checkpoint_activations": Meaning("checkpointing.activations", words={"true": "full", "false": "none"}),
     "fp32_allreduce": Meaning("precision.reduce", words={"true": "fp32"}),
     "train_iters": Meaning("run.steps"),
+    "exit_interval": Meaning("run.steps_per_launch"),
     "global_num_gpus": Meaning("launch.processes"),
 }
 _DEGREES = {

@@ -274,23 +274,28 @@ def _refused(keys: Keys) -> dict[str, tuple[Member, ...]]:
     found = [
         _together(keys.nodes[key], key, relation, partner, reason)
         for key, partner, relation, reason in _EXCLUDED
-        if _is_on(keys.node(key)) and _is_on(keys.node(partner)) is (relation == "excludes")
+        if _asks(keys.node(key)) and (_asks if relation == "excludes" else _is_off)(keys.node(partner))
     ]
     steps = keys.node("gradient_accumulation_steps")
     count = None if steps is None else known(whole_number(steps))
-    if _is_on(keys.node("optimizer_in_bwd")) and steps is not None and isinstance(count, int) and count > 1:
+    if _asks(keys.node("optimizer_in_bwd")) and steps is not None and isinstance(count, int) and count > 1:
         reason = "each gradient is applied in the backward pass that makes it"
         found.append(_together(steps, f"gradient_accumulation_steps: {count}", "excludes", "optimizer_in_bwd", reason))
     return {"config.refused": tuple(found)} if found else {}
 
 
-def _is_on(node: Node | None) -> bool:
-    """Whether a key asks for something: a switch that is on, a degree above one, a section or a number."""
+def _asks(node: Node | None) -> bool:
+    """Whether a key asks for something: a switch that is on, a degree above one, a section or a number; what a template
+    leaves to its reader may be nothing.
+    """
+    return node is not None and node.kind not in ("bare", "unknown") and not _is_off(node)
+
+
+def _is_off(node: Node | None) -> bool:
+    """Whether a key is known to ask for nothing."""
     if node is None or node.kind == "null":
-        return False
-    if node.kind in ("object", "bare", "unknown"):
         return True
-    return str(node.value).lower() not in ("false", "1", "none", "null")
+    return node.kind not in ("object", "bare", "unknown") and str(node.value).lower() in ("false", "1", "none", "null")
 
 
 def _together(node: Node, key: str, relation: str, partner: str, reason: str) -> Member:

@@ -24,6 +24,7 @@ from dtlint.rulebook.price import Priced, Watch, priced_proposals, remedies_of
 from dtlint.rulebook.ready import ReadyRule, formula_of
 from dtlint.rulebook.reasons import with_reason
 from dtlint.rulebook.rule import SEVERITIES, WORST_FIRST, Rule, Severity
+from dtlint.rulebook.slight import as_noticed
 from dtlint.rulebook.stopped import cause_of, is_moot, remarks, spare_runs, stopped_runs
 from dtlint.rulebook.summary import summary_of
 from dtlint.rulebook.toll import cost_of, cost_of_tree
@@ -105,7 +106,7 @@ def check(runs: RunSet, rules: Sequence[Rule], config: Config) -> Report:
 def _sure(hit: Hit, runs: RunSet) -> Hit:
     """A hit with the outcome that is certain, by what is known of its run and said beside its place."""
     weighed = as_weighed(as_of_releases(as_known(hit, runs.runs), runs.runs), runs.runs)
-    return with_reason(as_started(weighed), runs.sources)
+    return as_noticed(with_reason(as_started(weighed), runs.sources))
 
 
 def _without_known(

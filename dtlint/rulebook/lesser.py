@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from dtlint.plan import Plan
+from dtlint.record import NamedTuple
 from dtlint.rulebook.hits import Hit
 from dtlint.runs.model import Run
 
@@ -20,10 +21,32 @@ ANSWERS = "run.answers"
 TRIAL_STEPS = 10
 """Most optimizer steps of a run that is there to see whether it starts."""
 
-_TRIALS = frozenset(("tiny", "smoke", "debug", "test"))
-_CONFIGS = (".yaml", ".yml", ".toml", ".json")
-_SCRIPT_TRIALS = frozenset(("smoke", "debug", "debugging", "profile", "profiling"))
-_SCRIPTS = (".sh", ".bash", ".slurm", ".sbatch")
+SHORT_STEPS = 300
+"""Most optimizer steps of a demonstration or a first look: what a fault of speed takes of them is soon over. Where the
+model answers prompts between its steps, each is long, and TRIAL_STEPS count.
+"""
+
+STEPS = ("run.steps", "run.steps_per_launch")
+"""Settings that bound the steps of one start."""
+
+
+class Toy(NamedTuple):
+    """A size up to which a model is there to try something out: its most layers, and their greatest width (any width
+    where None).
+    """
+
+    layers: int
+    hidden: int | None
+
+
+TOYS = (Toy(2, None), Toy(4, 1024), Toy(8, 256))
+"""Below the smallest models that are trained for their own sake (6 layers of 512 of Pythia-70M, 12 of 768 of BERT and
+GPT-2); two layers are a larger model cut short.
+"""
+
+_TRIALS = frozenset(("tiny", "smoke", "debug", "debugging", "test", "toy", "sanity", "dummy", "profile", "profiling"))
+_NAMED = (".yaml", ".yml", ".toml", ".json", ".sh", ".bash", ".slurm", ".sbatch")
+"""Files whose names say what a run is for."""
 
 
 def answers_prompts(plan: Plan) -> bool:
@@ -43,15 +66,32 @@ def as_weighed(hit: Hit, runs: Sequence[Run]) -> Hit:
 
 
 def is_trial(run: Run) -> bool:
-    """Whether a run is there to see whether it starts: by its number of steps, or the name of its config or script."""
-    steps = run.plan.integer("run.steps")
-    return (steps is not None and 0 < steps <= TRIAL_STEPS) or any(map(_names_trial, run.files))
+    """Whether a run is there to try something out: by its steps, its model, or the name of its script or config."""
+    return _is_short(run.plan) or _has_toy(run.plan) or any(map(_names_trial, run.files))
+
+
+def _is_short(plan: Plan) -> bool:
+    most = TRIAL_STEPS if answers_prompts(plan) else SHORT_STEPS
+    told = (*map(plan.integer, STEPS), _steps_of_tokens(plan))
+    return any(0 < steps <= most for steps in told if steps is not None)
+
+
+def _steps_of_tokens(plan: Plan) -> float | None:
+    """The steps that the tokens of a whole run make."""
+    tokens, batch, length = map(plan.number, ("run.tokens", "batch.global", "data.sequence_length"))
+    return tokens / (batch * length) if tokens and batch and length else None
+
+
+def _has_toy(plan: Plan) -> bool:
+    layers, hidden = plan.integer("model.layers"), plan.integer("model.hidden")
+    return layers is not None and any(
+        layers <= toy.layers and (toy.hidden is None or (hidden is not None and hidden <= toy.hidden)) for toy in TOYS
+    )
 
 
 def _names_trial(path: str) -> bool:
     name = PurePosixPath(path)
-    trials = _TRIALS if name.suffix in _CONFIGS else _SCRIPT_TRIALS if name.suffix in _SCRIPTS else frozenset()
-    return not trials.isdisjoint(re.split(r"[^a-z]+", name.stem.lower()))
+    return name.suffix in _NAMED and not _TRIALS.isdisjoint(re.split(r"[^a-z]+", name.stem.lower()))
 
 
 def _is_share(hit: Hit) -> bool:

@@ -28,10 +28,8 @@ def cost_of(ready: ReadyRule, verdict: Verdict, scope: Scope) -> Cost:
     found = known_estimate(scope.plan)
     if SEVERITIES[verdict.outcome] == "error":
         return _cost_of_failure(ready, verdict, scope, found)
-    seconds = _range(ready, ready.rule.cost.get("seconds_per_step", ""), scope)
+    seconds = seconds_of(ready, scope)
     share = _range(ready, ready.rule.share, scope) or _share(seconds, found)
-    if seconds is None and share is not None and found is not None:
-        seconds = Interval(share.low * found.low.step_seconds, share.high * found.high.step_seconds)
     hours = _gpu_hours(share, scope.plan)
     memory = _range(ready, ready.rule.cost.get("memory_bytes", ""), scope)
     return Cost(
@@ -45,6 +43,16 @@ def cost_of(ready: ReadyRule, verdict: Verdict, scope: Scope) -> Cost:
         _assumed(scope, found) if seconds is not None else assumptions(scope),
         _amount(ready, scope) if share is None and seconds is None and memory is None else None,
     )
+
+
+def seconds_of(ready: ReadyRule, scope: Scope) -> Interval | None:
+    """What the fault takes of each step: told by the rule, or its share of the estimated step."""
+    told = _range(ready, ready.rule.cost.get("seconds_per_step", ""), scope)
+    share = _range(ready, ready.rule.share, scope) if told is None else None
+    found = known_estimate(scope.plan) if share is not None else None
+    if share is None or found is None:
+        return told
+    return Interval(share.low * found.low.step_seconds, share.high * found.high.step_seconds)
 
 
 def cost_of_tree(ready: ReadyRule, verdict: Verdict, scope: Scope) -> Cost:

@@ -142,10 +142,21 @@ def _is_declared(reading: Reading, own: Reading) -> bool:
 
 
 def _without_declared(found: dict[str, tuple[Member, ...]], flags: frozenset[str]) -> dict[str, tuple[Member, ...]]:
-    """The collections without unknown flags that the program declares itself."""
-    unknown = found.get("config.unknown", ())
-    kept = tuple(member for member in unknown if _text(member.fields.get("key")) not in flags)
-    return {**found, "config.unknown": kept} if len(kept) < len(unknown) else found
+    """The collections without the flags that the program declares itself: unknown ones, and those of its launcher's
+    names, which stand behind it for itself.
+    """
+    own = {name: tuple(member for member in found.get(name, ()) if not _is_own(member, flags)) for name in _OF_FLAGS}
+    return {**found, **{name: kept for name, kept in own.items() if len(kept) < len(found.get(name, ()))}}
+
+
+_OF_FLAGS = ("config.unknown", "launch.lost")
+
+
+def _is_own(member: Member, flags: frozenset[str]) -> bool:
+    """Whether a member speaks of flags that are the program's own; what a broken line cuts off is lost all the same."""
+    behind = _text(member.fields.get("words")).split(" and ") if _text(member.fields.get("cause")) == "script" else []
+    named = (_text(member.fields.get("key")), *behind)
+    return flags.issuperset(filter(None, named)) and any(named)
 
 
 def _text(setting: Setting | None) -> str:

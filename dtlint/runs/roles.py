@@ -15,7 +15,7 @@ PROGRAMS = frozenset(
         "converter", "export", "preprocess", "tokenize", "serve", "server", "predict", "merge", "zeroshot", "prompt",
         "test", "benchmark", "checkpoint", "download", "validation", "validate", "verify", "sanity", "smoke",
         "partitions", "reshard", "demo", "demos", "gradio", "streamlit", "webui", "serving", "sample", "samples",
-        "sampling", "extract", "encode", "retrieve", "visualize",
+        "sampling", "extract", "encode", "retrieve", "visualize", "ptq", "quantize", "calibrate", "index", "indexer",
     )
 )  # fmt: skip
 """Words in a program's name that say what else it does; `train` beside them wins (`train_eval.py`)."""

@@ -56,6 +56,7 @@ _INTEGERS = {
     "encoder-seq-length": "data.sequence_length",
     "zero-stage": "sharding.stage",
     "train-iters": "run.steps",
+    "exit-interval": "run.steps_per_launch",
     "train-tokens": "run.tokens",
 }
 _FIXED: tuple[tuple[str, str, Plain], ...] = (
