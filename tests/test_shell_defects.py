@@ -94,7 +94,7 @@ def test_a_placeholder_may_hold_parentheses() -> None:
     assert refusals(script) == []
 
 
-@pytest.mark.parametrize("hole", ["<\"your_dir\">", "<'your dir'>"])
+@pytest.mark.parametrize("hole", ['<"your_dir">', "<'your dir'>"])
 def test_a_placeholder_may_hold_quotes(hole: str) -> None:
     script = read(f"torchrun x.py --out {hole} \\\n  --data {hole}/all --cache {hole}\n")
     assert launches(script) == ["torchrun x.py --out ? --data ?/all --cache ?"]
