@@ -46,7 +46,7 @@ def _is_taken(member: Member, types: Mapping[str, str]) -> bool:
         return False
     if kind in ("int", "float"):
         return not wanted(kind, _text(member, "value"))
-    return not _WORDS.search(kind) or f"\"{_text(member, 'value')}\"" in kind.replace("'", '"')
+    return not _WORDS.search(kind) or f'"{_text(member, "value")}"' in kind.replace("'", '"')
 
 
 def _text(member: Member, field: str) -> str:
