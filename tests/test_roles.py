@@ -243,7 +243,7 @@ class TestScriptsThatCannotBeRead:
         tree({"run.sh": "#!/bin/bash\r\npython 1.prepare_data.py --input_path data\r\n"})
         (found,) = check(["run.sh"]).findings
         assert (found.rule, found.severity) == ("unreadable-input", "note")
-        assert found.message.endswith("bash stops here; nothing in this file starts a training run")
+        assert found.message.endswith("bash stops here; this is no script that starts a training run")
 
     @pytest.mark.parametrize(
         ("name", "text"),

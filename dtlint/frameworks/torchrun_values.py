@@ -36,7 +36,8 @@ _HIGHEST_PORT = 65535
 
 def invalid_values(split: Split, written: Mapping[str, Word]) -> Iterator[Member]:
     """Members of `config.invalid`: `key`, `section`, `expected`, `value` and `effect`, of options and of the PET_
-    variables that count for them. `written` is the value that counts of each option, the flag's word for one that takes none.
+    variables that count for them. `written` is the value that counts of each option, the flag's word for one that
+    takes none.
     """
     for option in split.options:
         yield from _misused(option, split)
