@@ -675,3 +675,18 @@ def test_false_for_no_is_refused_since_a_release(tmp_path: Path, pinned: str, to
     (tmp_path / "config.yaml").write_text("distributed_type: MULTI_GPU\nnum_processes: 8\nmixed_precision: no\n")
     found = [finding for finding in check([tmp_path]).findings if finding.rule == "setting-type"]
     assert [finding.severity for finding in found] == told
+
+
+@pytest.mark.parametrize(
+    ("pinned", "told"),
+    [("accelerate==0.10.0", []), ("accelerate==0.16.0", ["error"]), ("accelerate>=0.12", ["note"]), ("", ["error"])],
+)
+def test_one_process_beside_multi_gpu_is_refused_since_a_release(tmp_path: Path, pinned: str, told: list[str]) -> None:
+    """The environment of a script is described in its folder, be it below the root."""
+    folder = tmp_path / "lm"
+    folder.mkdir()
+    below = f"  - pip:\n    - {pinned}\n" if pinned else ""
+    (folder / "environment.yml").write_text(f"dependencies:\n  - python=3.8\n{below}")
+    (folder / "run.sh").write_text("accelerate launch --multi_gpu --num_processes 1 train.py\n")
+    found = [finding for finding in check([tmp_path]).findings if finding.rule == "setting-type"]
+    assert [finding.severity for finding in found] == told

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from readings import claims, members
 
+from dtlint.api import check
 from dtlint.catalog import deepspeed_keys
 from dtlint.frameworks import AUTO, Reading
 from dtlint.frameworks.deepspeed import home, looks_like_config, read_config, spell
@@ -213,6 +214,28 @@ def test_unknown_keys_and_what_happens_to_them() -> None:
         ("bf16", "loss_scale", "checked", "", "fp16.loss_scale"),
         ("flops_profiler", "enable", "ignored", "enabled", ""),
     ]
+
+
+@pytest.mark.parametrize(
+    ("fp16", "forbidden"), [('{"enabled": true}', "fp16.enabled"), ('{"enabled": false}', ""), ("{}", "")]
+)
+def test_a_name_is_not_to_be_mended_where_deepspeed_refuses_it_beside_another(fp16: str, forbidden: str) -> None:
+    reading = config(f'{{"fp16": {fp16}, "bf16": {{"enable": true}}}}')
+    assert members(reading, "config.unknown", "suggestion", "forbidden") == [("enabled", forbidden)]
+
+
+@pytest.mark.parametrize(
+    ("fp16", "remedy"),
+    [
+        ("true", "remove it: bf16 takes enabled, which DeepSpeed refuses beside fp16.enabled"),
+        ("false", "write enabled"),
+    ],
+)
+def test_the_remedy_for_a_misspelt_switch_is_none_that_stops_the_run(tmp_path: Path, fp16: str, remedy: str) -> None:
+    text = f'{{"train_batch_size": 8, "fp16": {{"enabled": {fp16}}}, "bf16": {{"enable": true}}}}'
+    (tmp_path / "ds.json").write_text(text)
+    (found,) = [each for each in check([tmp_path]).findings if each.rule == "unknown-setting"]
+    assert [each.text for each in found.remedies] == [remedy]
 
 
 @pytest.mark.parametrize(

@@ -241,9 +241,50 @@ class TestScriptsThatCannotBeRead:
         tree({"run.sh": f"#!/bin/bash\r\n{text}"})
         assert rules() == set()
 
-    def test_unless_the_script_is_named(self, tree):
+    def test_and_is_a_note_where_the_script_is_named(self, tree):
         tree({"run.sh": "#!/bin/bash\r\npython 1.prepare_data.py --input_path data\r\n"})
-        assert rules("run.sh") == {"unreadable-input"}
+        (found,) = check(["run.sh"]).findings
+        assert (found.rule, found.severity) == ("unreadable-input", "note")
+        assert found.message.endswith("bash stops here; this is no script that starts a training run")
+
+    @pytest.mark.parametrize(
+        ("name", "text"),
+        [
+            ("run.sh", "TOKENIZER=path/to/it (fast)\npython -u build_pretrain_bin.py --tokenizer $TOKENIZER\n"),
+            ("run_inference.sh", "if [[ $A == x]]; then\n  torchrun --nproc_per_node 8 run.py\nfi\n"),
+            ("run.sh", "if true; then\n  accelerate launch run_mt.py --do_predict \\\nfi\n"),
+            ("run.sh", "# what train.sh wrote\nif [ -z $DIR ]; then\n  local/decode.sh $DIR\n"),
+            ("run.sh", "accelerate launch --num_processes 1 -m tools.eval\n\nscores (all):\n"),
+        ],
+    )
+    def test_nor_what_only_evaluates_or_makes_data(self, tree, name, text):
+        tree({name: text})
+        assert rules() == set()
+
+    @pytest.mark.parametrize(
+        "notes",
+        [
+            "torchrun train.py\n\nbest (so far):\n|lr |loss|\n|---|----|\n|1e-4|2.0|\n",
+            "torchrun train.py\n\nWhat to pass:\n- lr: 1e-4 (small)\n- batch: 8, 16 (large)\n",
+        ],
+    )
+    def test_a_notepad_of_commands_is_no_script(self, tree, notes):
+        tree({"notes.sh": notes})
+        assert "unreadable-input" not in rules()
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "for name in a b typesdo\n  python -m src.train --name $name\ndone\n",
+            "torchrun train.py \\\n  | tee log | grep loss\ncat log |\n",
+            "if true; then\n  torchrun main.py --do_train --do_eval \\\nfi\n",
+            "if true; then\n  srun bash scripts/train.sh\n",
+            "if true; then\n  python $PROGRAM --lr 1\n",
+        ],
+    )
+    def test_a_script_that_breaks_before_its_training_is_told(self, tree, text):
+        tree({"run.sh": text})
+        assert "unreadable-input" in {found.rule for found in check(["."]).findings if found.severity == "error"}
 
     @pytest.mark.parametrize(
         "text",

@@ -94,6 +94,22 @@ def test_a_placeholder_may_hold_parentheses() -> None:
     assert refusals(script) == []
 
 
+@pytest.mark.parametrize("hole", ['<"your_dir">', "<'your dir'>"])
+def test_a_placeholder_may_hold_quotes(hole: str) -> None:
+    script = read(f"torchrun x.py --out {hole} \\\n  --data {hole}/all --cache {hole}\n")
+    assert launches(script) == ["torchrun x.py --out ? --data ?/all --cache ?"]
+    assert refusals(script) == []
+
+
+def test_a_quoted_name_between_redirections_is_a_file() -> None:
+    assert launches(read("torchrun x.py <'in.txt'> out.txt\n")) == ["torchrun x.py"]
+
+
+def test_a_redirection_without_a_file_is_refused() -> None:
+    ((_, _, message),) = refusals(read("torchrun x.py --out 'dir' >\n"))
+    assert message == "> is not followed by a file"
+
+
 def test_a_template_is_not_refused_for_what_is_to_be_filled_in() -> None:
     script = read("torchrun --nproc_per_node {{ gpus }} x.py\nif {% if many %} then {{ a) }}\n")
     assert launches(script)[0].startswith("torchrun --nproc_per_node")

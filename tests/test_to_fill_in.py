@@ -34,3 +34,17 @@ def test_a_number_to_fill_in_is_a_note(tree, steps, severity):
 
 def test_a_word_is_not_blank():
     assert not any(is_blank(text) for text in ("adam", "bf16", "BERT", "x", "8", "cosine", "your"))
+
+
+@pytest.mark.parametrize(("port", "severity"), [("", "note"), ("x1", "error")])
+@pytest.mark.parametrize(
+    "launch",
+    [
+        "torchrun --nproc_per_node 8 --master-port=$port train.py",
+        'accelerate launch --num_processes 8 --main_process_port "$port" train.py',
+    ],
+)
+def test_a_variable_that_is_left_empty_is_to_be_filled_in(tree, launch, port, severity):
+    tree({"run.sh": f"port={port}\n{launch}\n"})
+    found = [each for each in check(["run.sh"]).findings if each.rule == "setting-type"]
+    assert [each.severity for each in found] == [severity]

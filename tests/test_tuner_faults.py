@@ -107,3 +107,30 @@ class TestLlamaFactory:
             "torchrun --nproc_per_node 8 src/train.py --stage sft --do_train --finetuning_type lora --template llama3"
         )
         assert refused(tmp_path, "", f"{words} --output_dir out --lora_rank two") == ["setting-type"]
+
+
+class TestACopyOfLlamaFactory:
+    """What dataclasses in the tree declare, the copy of the front end takes."""
+
+    CLASSES = (
+        "from dataclasses import dataclass, field\nfrom typing import Literal\n\n\n@dataclass\nclass TuningArguments:\n"
+        "    use_qlora: bool = field(default=False)\n"
+        "    finetuning_type: Literal['lora', 'full', 'ladder'] = field(default='lora')\n"
+    )
+
+    @pytest.mark.parametrize(
+        ("lines", "rules"),
+        [
+            (("finetuning_type: lora", "use_qlora: true"), []),
+            (("finetuning_type: lora", "use_rslorra: true"), ["unknown-setting"]),
+            (("finetuning_type: ladder",), []),
+            (("finetuning_type: lorra",), ["setting-type"]),
+        ],
+    )
+    def test_takes_fields_of_its_own(self, tmp_path: Path, lines: tuple[str, ...], rules: list[str]) -> None:
+        (tmp_path / "hparams.py").write_text(self.CLASSES)
+        assert refused(tmp_path, FACTORY, "llamafactory-cli train config.yaml", *lines) == rules
+
+    def test_and_a_release_does_not(self, tmp_path: Path) -> None:
+        lines = ("finetuning_type: lora", "use_qlora: true")
+        assert refused(tmp_path, FACTORY, "llamafactory-cli train config.yaml", *lines) == ["unknown-setting"]

@@ -35,6 +35,7 @@ def vendor(folder: Path, line: str) -> object:
         ("export PYTORCH_NPU_ALLOC_CONF=expandable_segments:True", "ascend"),
         ("source /usr/local/Ascend/ascend-toolkit/set_env.sh", "ascend"),
         ("source /opt/conda/bin/activate train", None),
+        ("export NEURON_RT_EXEC_TIMEOUT=100", "neuron"),
         ("export CCL_ATL_TRANSPORT=mpi", "intel"),
         ("module load cuda/12.1 gcc", None),
         ("export NCCL_DEBUG=WARN CUDA_HOME=/usr/local/cuda", None),
@@ -97,3 +98,26 @@ def test_packages_of_a_vendor_leave_its_fast_domain_open(
     crossing = [found for found in report.findings if found.rule == "ep-crosses-node"]
     assert [found.severity for found in crossing] == ([] if told else ["note"])
     assert all("--overlap-moe" not in remedy.text for found in crossing for remedy in found.remedies)
+
+
+@pytest.mark.parametrize(
+    ("line", "severity"),
+    [("export NEURON_RT_EXEC_TIMEOUT=100", "note"), ("module load rocm", "error"), ("export NCCL_DEBUG=WARN", "error")],
+)
+def test_uneven_heads_are_a_note_in_a_port_to_other_accelerators(tmp_path: Path, line: str, severity: str) -> None:
+    (tmp_path / "run.sh").write_text(
+        f"{line}\ntorchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size 8 --num-layers 4"
+        " --hidden-size 4544 --num-attention-heads 71 --seq-length 1024 --max-position-embeddings 1024"
+        " --micro-batch-size 1 --global-batch-size 8 --bf16\n"
+    )
+    (found,) = [finding for finding in check([tmp_path]).findings if finding.rule == "heads-not-divisible"]
+    assert found.severity == severity
+
+
+def test_sequence_parallelism_stands_in_the_product_that_is_told(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text(
+        "python3 -m verl.trainer.main_ppo actor_rollout_ref.actor.ulysses_sequence_parallel_size=4"
+        " actor_rollout_ref.actor.strategy=fsdp trainer.n_gpus_per_node=2 trainer.nnodes=1\n"
+    )
+    (found,) = [finding for finding in check([tmp_path]).findings if finding.rule == "world-size-mismatch"]
+    assert "4 GPUs (TP 1 x PP 1 x CP 1 x SP 4), the launch starts 2" in found.message

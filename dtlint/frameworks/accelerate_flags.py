@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from dtlint.frameworks import Member
+from dtlint.frameworks.accelerate_releases import refused_since
 from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.options import Option, Split, number, whole
 from dtlint.languages.traced import setting_of
@@ -44,6 +45,9 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Kinds of values (accelerate 1.15.0 commands/launch.py, launch_command_parser)."""
 
+_TWO_AT_LEAST = "0.16"
+"""The release from which on one process beside --multi_gpu is refused (commands/launch.py of 0.15.0 and 0.16.0)."""
+
 _WAYS = ("cpu", "multi-gpu", "tpu", "use-deepspeed", "use-fsdp")
 """Flags of which one at most may be given."""
 
@@ -79,10 +83,10 @@ def _expected(option: Option) -> str:
     return "" if text in choices else "one of " + ", ".join(choices)
 
 
-def _wrong(option: Option, expected: str) -> Member:
+def _wrong(option: Option, expected: str, **release: str) -> Member:
     told: Setting = setting_of(option.value) if option.value is not None else written(True, option.place)
-    fields = texts(option.place, key=option.spelled, section="accelerate", expected=expected, effect="refused")
-    return Member(option.place, {**fields, "value": told})
+    words = {"key": option.spelled, "section": "accelerate", "expected": expected, "effect": "refused", **release}
+    return Member(option.place, {**texts(option.place, **words), "value": told})
 
 
 def _one_process(split: Split) -> Iterator[Member]:
@@ -90,7 +94,7 @@ def _one_process(split: Split) -> Iterator[Member]:
     text = count.value.text if count is not None and count.value is not None else None
     processes = whole(text) if text is not None else None
     if count is not None and processes is not None and processes < 2 and split.last("multi-gpu") is not None:
-        yield _wrong(count, "2 or more beside --multi_gpu")
+        yield _wrong(count, "2 or more beside --multi_gpu", **refused_since(_TWO_AT_LEAST, "start one process"))
 
 
 def _alone(split: Split) -> Iterator[Member]:

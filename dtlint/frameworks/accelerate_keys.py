@@ -18,6 +18,7 @@ from dtlint.frameworks.accelerate_clashes import (
 )
 from dtlint.frameworks.accelerate_fsdp import OLD_PREFETCH, POLICIES, PREFETCHES, STATE_DICTS, STRATEGIES, strategy
 from dtlint.frameworks.accelerate_given import Given, Key, member
+from dtlint.frameworks.accelerate_releases import refused_since
 from dtlint.frameworks.accelerate_settings import FAMILIES
 from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.deepspeed_values import flag, is_auto, known, number, whole_number
@@ -215,7 +216,7 @@ def _release_of_refusal(key: Key) -> Mapping[str, str]:
     false up to 0.33.
     """
     bare_no = key.name == "mixed_precision" and key.entry.node.value is False
-    return {"from_accelerate": _BARE_NO_REFUSED} if bare_no else {}
+    return refused_since(_BARE_NO_REFUSED, "take false for no") if bare_no else {}
 
 
 def _needed(root: Node, names: Given) -> Iterator[Member]:

@@ -11,8 +11,8 @@ from dtlint.catalog.packages import in_doubt
 from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.deepspeed_inert import misplacement, weighed
-from dtlint.frameworks.deepspeed_names import nearest, written_out
-from dtlint.frameworks.deepspeed_refusals import Written, refused_together
+from dtlint.frameworks.deepspeed_names import home, nearest, written_out
+from dtlint.frameworks.deepspeed_refusals import Written, forbidden_by, refused_together
 from dtlint.frameworks.deepspeed_types import defect, is_checked
 from dtlint.frameworks.deepspeed_values import is_auto, whole_number
 from dtlint.languages.json_tree import Entry, Node, member, setting
@@ -48,7 +48,8 @@ def collections(root: Node) -> Mapping[str, tuple[Member, ...]]:
     Fields: `key` (as written), `section` ("" at the top level), and
     config.keys: `path` (dotted, canonical), `value`, of a list whose parts are known `items`;
     config.unknown: `effect` (refused, ignored; checked: refused from release `since` on), `suggestion`, `belongs` (the
-    section that has a key of this name); keys of one section that stand in a row are one member;
+    section that has a key of this name), `forbidden` (beside which the suggestion is refused); keys
+    of one section that stand in a row are one member;
     config.removed: `first` and `last` release that has it, `instead`, `effect`;
     config.inert: `reason`, `matters` and `others` (deepspeed_inert.py);
     config.invalid: `expected`, `effect` (refused, misread), `since` where earlier releases take any value, `doubt`
@@ -60,7 +61,7 @@ def collections(root: Node) -> Mapping[str, tuple[Member, ...]]:
     keys = list(_walk(root, "", 0))
     found = {
         "config.keys": [_listed(key) for key in keys if key.known is not None or key.free],
-        "config.unknown": list(_unknown_keys([key for key in keys if _is_unknown(key) and not _misplaced(key)])),
+        "config.unknown": list(_unknown_keys(_strange(keys), _written(root, keys))),
         "config.removed": [_removed(key) for key in keys if key.known is not None and key.known.last],
         "config.inert": weighed(list(_inert(root, keys))),
         "launch.debugging": list(_debugging(keys)),
@@ -171,7 +172,7 @@ def _is_unknown(key: Placed) -> bool:
 
 def _misplaced(key: Placed) -> str:
     """Where DeepSpeed has a key that it ignores here, as a dotted path; "" if it has none of that name."""
-    return _home(key.entry.key) if _is_unknown(key) and not _is_strict(key.section) else ""
+    return home(key.entry.key) if _is_unknown(key) and not _is_strict(key.section) else ""
 
 
 def _is_strict(section: str) -> bool:
@@ -180,10 +181,14 @@ def _is_strict(section: str) -> bool:
     return row is not None and row.type == "strict section"
 
 
-def _unknown_keys(keys: list[Placed]) -> Iterator[Member]:
+def _strange(keys: list[Placed]) -> list[Placed]:
+    return [key for key in keys if _is_unknown(key) and not _misplaced(key)]
+
+
+def _unknown_keys(keys: list[Placed], written: Written) -> Iterator[Member]:
     """A member for each key, one for all that a section refuses and that resemble nothing it has: one copied block."""
     for section, group in groupby(keys, key=lambda key: key.section):
-        members = [_unknown(key) for key in group]
+        members = [_unknown(key, written) for key in group]
         strange = [found for found in members if _says(found, "suggestion") == "" and _is_strict(section)]
         yield from (found for found in members if found not in strange)
         if strange:
@@ -211,21 +216,15 @@ def _row_of_section(section: str) -> DeepSpeedKey | None:
     return _table().get((holder, name))
 
 
-def _unknown(key: Placed) -> Member:
+def _unknown(key: Placed, written: Written) -> Member:
     row = _row_of_section(key.section)
     since = row.checked if row is not None else ""
-    effect = (
-        ("checked" if since and in_doubt("deepspeed", since) else "refused") if _is_strict(key.section) else "ignored"
-    )
+    looks = "checked" if since and in_doubt("deepspeed", since) else "refused"
     near = nearest(key.entry.key, key.section)
-    belongs = "" if near else _home(key.entry.key) or written_out(key.entry.key, key.section)
-    return _member(key, {}, effect=effect, since=since, suggestion=near, belongs=belongs)
-
-
-def _home(name: str) -> str:
-    """The one place where the table has a key of this name, as a dotted path."""
-    homes = [f"{row.section}.{name}".lstrip(".") for row in deepspeed_keys() if row.name == name and not row.last]
-    return homes[0] if len(homes) == 1 else ""
+    forbidden = forbidden_by(written, f"{key.section}.{near}", key.entry.node) if near and key.section else ""
+    told = {"effect": looks if _is_strict(key.section) else "ignored", "since": since, "forbidden": forbidden}
+    belongs = "" if near else home(key.entry.key) or written_out(key.entry.key, key.section)
+    return _member(key, {}, suggestion=near, belongs=belongs, **told)
 
 
 def _removed(key: Placed) -> Member:

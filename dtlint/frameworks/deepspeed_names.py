@@ -46,3 +46,9 @@ def _is_same(name: str, other: str) -> bool:
 def _is_short_of(word: str, other: str) -> bool:
     short, long = sorted((word, other), key=len)
     return word == other or (len(short) >= _SHORTEST and long.startswith(short))
+
+
+def home(name: str) -> str:
+    """The one place where the table has a key of this name, as a dotted path."""
+    homes = [f"{row.section}.{name}".lstrip(".") for row in deepspeed_keys() if row.name == name and not row.last]
+    return homes[0] if len(homes) == 1 else ""

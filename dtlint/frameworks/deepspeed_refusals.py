@@ -35,6 +35,16 @@ def refused_together(written: Written) -> Iterator[Member]:
             yield from _member(refusal, written.nodes)
 
 
+def forbidden_by(written: Written, path: str, node: Node) -> str:
+    """The other key, if any, beside which DeepSpeed would refuse a key with a value that is not written there yet."""
+    then = written._replace(nodes={**written.nodes, path: node})
+    for refusal in deepspeed_refusals():
+        others = [other for other in (*refusal.when, *refusal.below) if other != path]
+        if len(others) < len(refusal.when) + len(refusal.below) and _holds(refusal, then):
+            return next((other for other in others if other in written.nodes), "")
+    return ""
+
+
 def _holds(refusal: Refusal, written: Written) -> bool:
     met = all(_value(path, written) in wanted for path, wanted in refusal.when.items())
     return met and all(_is_below(_value(path, written), limit) for path, limit in refusal.below.items())

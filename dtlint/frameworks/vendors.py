@@ -27,11 +27,13 @@ VARIABLES: Mapping[str, str] = {
     "PYTORCH_NPU_": "ascend",
     "HABANA_": "habana",
     "PT_HPU_": "habana",
+    "NEURON_RT_": "neuron",
+    "NEURON_CC_FLAGS": "neuron",
     "ZE_AFFINITY_MASK": "intel",
     "CCL_": "intel",
 }
 """What the names of variables begin with that only these vendors' libraries read (their documentation: ROCm, CANN,
-Gaudi, oneAPI)."""
+Gaudi, Neuron, oneAPI)."""
 
 MODULES: Mapping[str, str] = {
     "rocm": "amd",
@@ -50,6 +52,8 @@ PACKAGES: Mapping[str, str] = {
     "hccl": "ascend",
     "habana_frameworks": "habana",
     "optimum.habana": "habana",
+    "torch_neuronx": "neuron",
+    "neuronx_distributed": "neuron",
     "intel_extension_for_pytorch": "intel",
 }
 """Packages and backends that run on these vendors' accelerators alone, by their names in programs and configs."""

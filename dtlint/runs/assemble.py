@@ -19,6 +19,7 @@ from dtlint.runs.hand_over import hand_over
 from dtlint.runs.mentioned import versions_mentioned
 from dtlint.runs.model import OWN_PARSER, Launch, Options, Run
 from dtlint.runs.own_batch import with_own_batch
+from dtlint.runs.own_fields import own_fields
 from dtlint.runs.own_types import with_own_types
 from dtlint.runs.parsers import parser_reading
 from dtlint.runs.settle import settle
@@ -48,7 +49,7 @@ def run_of(tree: Tree, options: Options, parts: Parts, launch: Launch | None = N
     if not any(reading.layer == vendors.LAYER and reading.claims for reading in readings):
         readings = (*readings, vendors.read_files(sources))
     readings = (*readings, *versions_mentioned(tree, folders, _claimed(readings)))
-    readings = (*readings, *vendored_readings(tree, folders, readings))
+    readings = (*readings, *vendored_readings(tree, folders, readings), *own_fields(tree, readings))
     sources = tuple(dict.fromkeys((*sources, *(source for source, _ in around))))
     settled = settle(readings, options.at(sources[0].file if sources else None))
     handed = hand_over(readings, settled.settings)

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from dtlint.account import is_file, is_folder, is_there
+from dtlint.runs.broken import told_of
 from dtlint.runs.join import Joiner
 from dtlint.runs.kinds import bytes_of, kind_of, kind_of_text, relevant, searched
 from dtlint.runs.listing import MOST_FILES
 from dtlint.runs.model import FileProblem, Options, Run, RunSet
-from dtlint.runs.roles import may_train
 from dtlint.runs.spare import marked
-from dtlint.runs.tree import MOST_SEARCHED, SHELL_SUFFIXES, Tree, root_of
+from dtlint.runs.tree import MOST_SEARCHED, Tree, root_of
 from dtlint.source import Source, Unreadable
 
 LARGEST = 1_000_000
@@ -45,21 +45,9 @@ def read_runs(paths: Sequence[Path], options: Options, stdin: str | None = None)
     _remark_listing(joiner, tree)
     found = joiner.finish(tuple(problems), focus)
     asked = frozenset(tree.shown(path.resolve()) for path in named if not is_folder(path)) | {"<stdin>"}
-    found = found._replace(runs=marked(found.runs, asked), problems=_of_training(found.problems, asked))
+    found = found._replace(runs=marked(found.runs, asked), problems=tuple(told_of(found.problems, asked)))
     below = _below([path for path in named if is_folder(path)], found.sources)
     return found._replace(focus=focus | below | _started(focus, found.runs), asked=asked)
-
-
-def _of_training(problems: Sequence[FileProblem], named: frozenset[str]) -> tuple[FileProblem, ...]:
-    """The problems without those of scripts that the user does not name and that start no training."""
-    return tuple(
-        problem
-        for problem in problems
-        if problem.path in named
-        or problem.span is None
-        or Path(problem.path).suffix not in SHELL_SUFFIXES
-        or may_train(problem.span.source.text)
-    )
 
 
 def _started(focus: frozenset[str], runs: Iterable[Run]) -> frozenset[str]:

@@ -135,24 +135,3 @@ def _only_evaluates(arguments: Sequence[Word], text: str) -> bool:
 def _is_told(flag: str, value: str) -> bool:
     """Whether an argument tells a program that does several things to do another than training."""
     return (flag == "--task" and value in TASKS) or (flag in MODES and value.lower() in PROGRAMS)
-
-
-STARTS = re.compile(
-    r"\b(?:torchrun|torch\.distributed|deepspeed|accelerate|srun|mpirun|mpiexec|horovodrun|llamafactory-cli|swift)\b"
-    r"|^#SBATCH|--(?:nnodes|nproc|per_device_train_batch_size|micro[-_]batch[-_]size|tensor[-_]model[-_]parallel)",
-    re.MULTILINE,
-)
-"""Words of a script that start several processes, or that only training takes."""
-
-_STARTED = re.compile(r"(?<![^\s'\"=;|&])([^\s'\"=;|&]+\.py)\b|\spython3?\s{1,4}-m\s{1,4}([\w.]+)")
-
-
-def may_train(text: str) -> bool:
-    """Whether a script that cannot be read may start a training run, as far as its words tell: it names no program, or
-    one that trains by its name, or it starts one that may train as training is started.
-    """
-    named = [path or module.replace(".", "/") for path, module in _STARTED.findall(text)]
-    roles = [(PurePosixPath(name).name.lower(), role_of_program(name)) for name in named]
-    if not roles or any(role == "train" and re.search(TRAINS, name) for name, role in roles):
-        return True
-    return STARTS.search(text) is not None and any(role == "train" for _, role in roles)

@@ -8,9 +8,13 @@ from collections.abc import Sequence
 from dtlint.languages.shell.cursor import Cursor
 from dtlint.source import Problem
 
+_QUOTED = r"<(?:\"[^\"<>\n$`]{1,200}\"|'[^'<>\n]{1,200}')>(?=/|[ \t]{0,20}(?:\\?\n|-|$))"
+"""`<"your dir">` and `<'your dir'>`, behind which another option comes or the command ends: before a name that stands
+there alone, `>` is a redirection.
+"""
 PLACEHOLDER = (
     r"<[A-Za-z_](?:(?:[^<>\n|&;$`\"'(){}]|\([^<>()\n]*\))*(?:[^<>\n|&;$`\"'(){}\s]|\([^<>()\n]*\)))?>"
-    r"(?=[\s\"'/.;,:_-]|$)"
+    r"(?=[\s\"'/.;,:_-]|$)|" + _QUOTED
 )
 REDIRECTED_DESCRIPTOR = r"\s\d>$"
 
