@@ -7,7 +7,17 @@ from dtlint.cost.constants import COLLECTIVE_SECONDS
 from dtlint.cost.data_parallel import replica_seconds
 from dtlint.cost.job import Job
 from dtlint.cost.stages import held, stages
-from dtlint.facts.registry import TIMING, FactValue, fact, lower, missing, narrow, over_completions, over_exchanges, register
+from dtlint.facts.registry import (
+    TIMING,
+    FactValue,
+    fact,
+    lower,
+    missing,
+    narrow,
+    over_completions,
+    over_exchanges,
+    register,
+)
 from dtlint.interval import Interval, hull
 from dtlint.plan import Plan
 from dtlint.value import Unknown

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from dtlint.cost import Estimate, Point, estimate
-from dtlint.facts.registry import TIMING, FactValue, fact, lower, missing, narrow, over_completions, over_exchanges, register
+from dtlint.facts.registry import (
+    TIMING,
+    FactValue,
+    fact,
+    lower,
+    missing,
+    narrow,
+    over_completions,
+    over_exchanges,
+    register,
+)
 from dtlint.interval import Interval, hull
 from dtlint.plan import Infeasible, Plan
 from dtlint.value import Unknown
