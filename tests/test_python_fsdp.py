@@ -348,3 +348,37 @@ def test_of_two_meshes_with_a_data_axis_neither_tells_the_batch() -> None:
 
     assert told("")["parallel.data"] == 16
     assert "parallel.data" not in told('split = init_device_mesh("cuda", (4, 4), mesh_dim_names=("dp", "sp"))')
+
+
+SWITCHED = """
+class Config:
+    SHARD{kind} = {value}
+
+
+def wrap(model):
+    return FSDP(model)
+
+
+def main():
+    net = Net()
+    if Config.SHARD:
+        net = wrap(net)
+
+{more}
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "more", "sharded"),
+    [
+        ("", "False", "", False),
+        (": bool", "False", "", False),
+        ("", "True", "", True),
+        ("", "False", "Config.SHARD = True", True),
+        ("", "False", "fill(Config, command_line())", True),
+    ],
+)
+def test_what_a_class_of_constants_turns_off_does_not_run(kind: str, value: str, more: str, sharded: bool) -> None:
+    found = reading(SWITCHED.format(kind=kind, value=value, more=more))
+    assert (found.framework == "fsdp") is sharded
