@@ -37,9 +37,11 @@ _BIT_FORMATS = {"4": "nf4", "3": "nf4", "2": "nf4", "8": "int8", "16": "bf16", "
 _ADAPTERS = ("lora", "dora", "adalora", "longlora", "qlora", "oft", "vera", "loha", "lokr")
 _PARTIAL = re.compile(
     r"freeze|frozen|^tune-|^fix-|-only$|prefix-tuning|pre-seq-len|p-?tuning|prompt-tuning|badam|bitfit|ia3|adalora"
-    r"|^bnb-[48]bit|^(?:use|load-in)-[48]bit"
+    r"|tunable-|trainable-(?:parts|modules)|^bnb-[48]bit|^(?:use|load-in)-[48]bit"
 )
 """Flags of programs that train a part of the model in ways of their own; weights of few bits are never trained."""
+_WHOLE = re.compile(r"language_model|\bllm\b|\ball\b")
+"""Among the parts that a flag picks: the language model, which is nearly all of it."""
 _NOTHING = frozenset({"false", "0", "no", "none", ""})
 
 
@@ -109,6 +111,8 @@ def _with_rank(saying: Option | None, flags: Flags, default_rank: int) -> Claim:
 def _partly(flags: Flags) -> Claim | None:
     """An unknown part of the model, where a flag freezes or picks some."""
     for name, option in flags.flags.items():
+        if "tunable" in name and _WHOLE.search(flags.word(name) or ""):
+            continue
         if _PARTIAL.search(name) and (name.startswith("tune-") or flags.word(name) not in _NOTHING or not option.value):
             return Claim("model.lora_rank", _undecided(option, "part of the model is frozen"), option.spelled)
     return None
