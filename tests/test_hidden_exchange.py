@@ -1,4 +1,4 @@
-"""Exchanges whose cost is small or not known are notes: hidden ones, those of a part that trains, and of packed batches."""
+"""Exchanges whose cost is small or not known: hidden ones, those of a part that trains, and of packed batches."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def told(rule):
 
 @pytest.mark.parametrize(("micro", "severity"), [(1, "warning"), (16, "note")])
 def test_a_gather_beside_the_recomputation_of_many_tokens_is_a_note(tree, micro, severity):
-    tree({"run.sh": FSDP.format(micro=micro)})
+    tree({"run.sh": FSDP.format(micro=micro), "requirements.txt": "transformers==4.46.3\n"})
     ((found, _),) = told("fsdp-redundant-allgather")
     assert found == severity
 
@@ -42,18 +42,17 @@ def test_the_remedy_names_the_release_of_accelerate_that_has_it(tree, accelerate
 
 
 @pytest.mark.parametrize(
-    ("part", "severity"),
+    ("part", "severities"),
     [
-        ('--mm_tunable_parts="mm_vision_tower,mm_mlp_adapter"', "note"),
-        ('--mm_tunable_parts="mm_vision_tower,mm_mlp_adapter,mm_language_model"', "warning"),
-        ("--tune_mm_mlp_adapter True", "note"),
-        ("", "warning"),
+        ('--mm_tunable_parts="mm_vision_tower,mm_mlp_adapter"', []),
+        ('--mm_tunable_parts="mm_vision_tower,mm_mlp_adapter,mm_language_model"', ["warning"]),
+        ("--tune_mm_mlp_adapter True", []),
+        ("", ["warning"]),
     ],
 )
-def test_gradients_of_an_unknown_part_are_a_note_without_a_number(tree, part, severity):
+def test_of_gradients_of_an_unknown_part_it_is_not_told_that_they_cost(tree, part, severities):
     tree({"run.sh": LLAVA.format(part=part), "ds.json": STAGE_2})
-    ((found, _),) = told("no-overlap")
-    assert found == severity
+    assert [found for found, _ in told("no-overlap")] == severities
 
 
 def test_where_samples_are_packed_nobody_counts_the_gathers(tree):
