@@ -304,3 +304,81 @@ def test_unknown_is_a_value() -> None:
         c.value for c in reading("def f(m, **kw):\n    return FSDP(m, **kw)").claims if c.setting == "sharding.units"
     )
     assert isinstance(units, Unknown)
+
+
+HANDED = """
+def shard(model, apply):
+    def wrap(part):
+        return {call}
+
+    model = {use}
+    return wrap(model)
+
+shard(Net(), apply_to_layers)
+"""
+
+
+@pytest.mark.parametrize("call", ["FSDP(part)", "fully_shard(part)"])
+def test_a_function_that_wraps_and_is_handed_over_wraps_what_it_is_called_on(call: str) -> None:
+    assert claims(HANDED.format(call=call, use="apply(model, wrap)"))["sharding.units"] != "none"
+    assert claims(HANDED.format(call=call, use="Net()"))["sharding.units"] == "none"
+
+
+def test_a_function_called_for_each_part_wraps_them() -> None:
+    text = "def wrap(part):\n    return FSDP(part)\n\nnet = Net()\nfor block in net.blocks:\n    wrap(block)\n"
+    assert claims(text)["sharding.units"] == "wrapped"
+    text = "def wrap(part):\n    for child in part.children():\n        wrap(child)\n    return FSDP(part)\n\nwrap(Net())\n"
+    assert claims(text)["sharding.units"] == "wrapped"
+
+
+MESHES = """
+mesh = init_device_mesh("cuda", (16,), mesh_dim_names=("fsdp",))
+{other}
+net = Net()
+fully_shard(net, mesh=mesh)
+"""
+
+
+def test_of_two_meshes_with_a_data_axis_neither_tells_the_batch() -> None:
+    from dtlint.frameworks.device_mesh import mesh_claims
+
+    def told(other: str) -> dict[str, object]:
+        found = mesh_claims(program_of(IMPORTS, MESHES.format(other=other)))
+        return {claim.setting: plain(claim.value) for claim in found}
+
+    assert told("")["parallel.data"] == 16
+    assert "parallel.data" not in told('split = init_device_mesh("cuda", (4, 4), mesh_dim_names=("dp", "sp"))')
+
+
+SWITCHED = """
+class Config:
+    SHARD{kind} = {value}
+
+
+def wrap(model):
+    return FSDP(model)
+
+
+def main():
+    net = Net()
+    if Config.SHARD:
+        net = wrap(net)
+
+{more}
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "more", "sharded"),
+    [
+        ("", "False", "", False),
+        (": bool", "False", "", False),
+        ("", "True", "", True),
+        ("", "False", "Config.SHARD = True", True),
+        ("", "False", "fill(Config, command_line())", True),
+    ],
+)
+def test_what_a_class_of_constants_turns_off_does_not_run(kind: str, value: str, more: str, sharded: bool) -> None:
+    found = reading(SWITCHED.format(kind=kind, value=value, more=more))
+    assert (found.framework == "fsdp") is sharded

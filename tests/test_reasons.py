@@ -80,3 +80,30 @@ def loop(lines):
 def test_lines_that_give_memory_back_share_a_reason(tree, lines, severity):
     tree({"train.py": loop(lines)})
     assert [each.severity for each in check(["."]).findings if each.rule == "sync-every-step"] == [severity]
+
+
+def overlap(tree, remark):
+    config = f'{{\n{remark}\n "zero_optimization": {{"stage": 2,\n  "overlap_comm": false}}, "train_micro_batch_size_per_gpu": 1}}\n'
+    tree({"ds.json": config, "run.sh": "deepspeed --num_gpus 8 train.py --deepspeed_config ds.json\n"})
+    findings = [each for each in check(["."]).findings if each.rule == "no-overlap"]
+    return [(each.severity, SAID in each.message) for each in findings]
+
+
+@pytest.mark.parametrize(
+    "remark",
+    [
+        '"_comment": "overlap_comm is off: peak memory, required for the experts",',
+        '"//": "the first job died because of overlap_comm",',
+        '"_memory": "overlap_comm:false needs less of it, otherwise we run out",',
+    ],
+)
+def test_a_key_that_stands_for_a_comment_gives_a_reason_too(tree, remark):
+    assert overlap(tree, remark) == [("note", True)]
+
+
+@pytest.mark.parametrize(
+    "remark",
+    ["", '"_comment": "copied from the tutorial",', '"_comment": "fp16 is off because of the embeddings",'],
+)
+def test_a_key_about_something_else_gives_none(tree, remark):
+    assert overlap(tree, remark) == [("warning", False)]

@@ -7,7 +7,17 @@ from dtlint.cost.constants import COLLECTIVE_SECONDS
 from dtlint.cost.data_parallel import replica_seconds
 from dtlint.cost.job import Job
 from dtlint.cost.stages import held, stages
-from dtlint.facts.registry import TIMING, FactValue, fact, lower, missing, narrow, over_completions, register
+from dtlint.facts.registry import (
+    TIMING,
+    FactValue,
+    fact,
+    lower,
+    missing,
+    narrow,
+    over_completions,
+    over_exchanges,
+    register,
+)
 from dtlint.interval import Interval, hull
 from dtlint.plan import Plan
 from dtlint.value import Unknown
@@ -131,25 +141,25 @@ def fourth_exchange_seconds(plan: Plan) -> FactValue:
     """Seconds of a step that a fourth exchange of sharded weights or gradients takes beside the three of each
     micro-batch: a third of what these keep waiting.
     """
-    return over_completions(plan, lambda each: each.step.data / 3)
+    return over_exchanges(plan, lambda each: each.step.data / 3)
 
 
 @register("step.fourth_exchange_share", "number", "share of a step", TIMING, "zero")
 def fourth_exchange_share(plan: Plan) -> FactValue:
     """The same as a share of the step that is longer for it."""
-    return over_completions(plan, lambda each: _share_of_more(each.step.data / 3, each.step_seconds))
+    return over_exchanges(plan, lambda each: _share_of_more(each.step.data / 3, each.step_seconds))
 
 
 @register("step.hidden_data_seconds", "number", "s", TIMING, "megatron-max-connections")
 def hidden_data_seconds(plan: Plan) -> FactValue:
     """Seconds of a step that the exchange between data-parallel ranks runs beside compute."""
-    return over_completions(plan, _hidden)
+    return over_exchanges(plan, _hidden)
 
 
 @register("step.hidden_data_share", "number", "share of a step", TIMING, "megatron-max-connections")
 def hidden_data_share(plan: Plan) -> FactValue:
     """What the step takes longer if nothing of it does, as a share of the longer step."""
-    return over_completions(plan, lambda each: _share_of_more(_hidden(each), each.step_seconds))
+    return over_exchanges(plan, lambda each: _share_of_more(_hidden(each), each.step_seconds))
 
 
 def _hidden(each: Point) -> float:

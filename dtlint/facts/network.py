@@ -14,6 +14,7 @@ from dtlint.facts.registry import (
     number_of,
     over_completions,
     register,
+    uncounted,
 )
 from dtlint.plan import Infeasible, Plan
 from dtlint.value import Unknown
@@ -51,7 +52,7 @@ def exposed_context_share(plan: Plan) -> FactValue:
 @register("communication.shard_step_bytes", "number", "bytes", SIZING, "zero")
 def shard_step_bytes(plan: Plan) -> FactValue:
     """What one rank sends in a step to gather sharded parameters and scatter gradients."""
-    found = sizes(plan)
+    found = uncounted(plan) or sizes(plan)
     return found if isinstance(found, Unknown) else sent_bytes(found.completed.typical).get("data", 0.0)
 
 
@@ -86,9 +87,12 @@ def node_copy_fits(plan: Plan) -> FactValue:
 
 @register("sharding.fits_in_node", "flag", "", (*SIZING, "cluster.nvlink_domain"), "torch-fsdp")
 def fits_in_node(plan: Plan) -> FactValue:
-    """Whether states that are shared out over the GPUs of one node only, with a replica in each, may fit."""
+    """Whether states that are shared out over the GPUs of one node only, with a replica in each, certainly fit."""
     domain = plan.integer("cluster.nvlink_domain")
     if not domain:
         return missing(plan, "cluster.nvlink_domain")
     changed = plan.but({"sharding.group": domain})
-    return False if isinstance(changed, Infeasible) else fact(changed, "memory.overflows") is not True
+    if isinstance(changed, Infeasible):
+        return False
+    overflows = fact(changed, "memory.overflows")
+    return overflows if isinstance(overflows, Unknown) else not overflows

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 from dtlint.cost import Point, estimate
 from dtlint.interval import Interval, hull
 from dtlint.plan import Plan
+from dtlint.plan.derived.batch import AUTO
 from dtlint.record import NamedTuple
 from dtlint.value import Unknown, Value
 
@@ -89,6 +90,20 @@ def over_completions(plan: Plan, read: Callable[[Point], float]) -> FactValue:
     """A number of the estimate over every completion of what the plan leaves open."""
     found = estimate(plan)
     return found if isinstance(found, Unknown) else narrow(hull(read(each) for each in found.completions))
+
+
+def over_exchanges(plan: Plan, read: Callable[[Point], float]) -> FactValue:
+    """The same of what data-parallel ranks exchange, which may come again with every micro-batch."""
+    return uncounted(plan) or over_completions(plan, read)
+
+
+def uncounted(plan: Plan) -> Unknown | None:
+    """Why shards are gathered an unknown number of times in a step; None where that is counted. Where samples are
+    packed up to a number of tokens, how many micro-batches there are hangs on the lengths in the data.
+    """
+    size, count = plan.setting("batch.micro"), plan.setting("batch.accumulation")
+    packed = isinstance(size, Unknown) and isinstance(count, Unknown) and AUTO not in (size.reason, count.reason)
+    return count if packed and isinstance(count, Unknown) and (plan.integer("sharding.stage") or 0) >= 2 else None
 
 
 def narrow(interval: Interval) -> FactValue:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from dtlint.cost import estimate
 from dtlint.facts.pipeline import saved_share
-from dtlint.facts.registry import SIZING, TIMING, FactValue, fact, lower, missing, narrow, register
+from dtlint.facts.registry import SIZING, TIMING, FactValue, fact, lower, missing, narrow, register, uncounted
 from dtlint.plan import Infeasible, Plan
 from dtlint.plan.constraints import violations
 from dtlint.record import NamedTuple
@@ -62,13 +62,13 @@ def _overflows(plan: Plan, change: Change) -> FactValue:
 @register("saving.lower_stage", "number", "share of a step", (*SIZING, "batch.global"), "zero")
 def lower_stage(plan: Plan) -> FactValue:
     """What the step saves at a lower sharding stage, with the overlap of today."""
-    return _saving(plan, _lower_stages(plan))
+    return uncounted(plan) or _saving(plan, _lower_stages(plan))
 
 
 @register("sharding.enough_stage", "number", "", (*SIZING, "batch.global"), "zero")
 def enough_stage(plan: Plan) -> FactValue:
     """The sharding stage, at most today's, at which the plan certainly fits and the step is fastest."""
-    best = _best(plan, _lower_stages(plan))
+    best = uncounted(plan) or _best(plan, _lower_stages(plan))
     if isinstance(best, Unknown):
         return best
     stage = best.change.get("sharding.stage", plan.value("sharding.stage"))
@@ -119,7 +119,7 @@ def larger_micro(plan: Plan) -> FactValue:
 @register("saving.kept_parameters", "number", "share of a step", (*SIZING, "batch.global"), "torch-fully-shard")
 def kept_parameters(plan: Plan) -> FactValue:
     """What the step saves if gathered parameters stay until the backward pass."""
-    return _saving(plan, [{"sharding.reshard_after_forward": False}])
+    return uncounted(plan) or _saving(plan, [{"sharding.reshard_after_forward": False}])
 
 
 @register("saving.narrow_reduce", "number", "share of a step", (*TIMING, "precision.reduce"), "cost model")

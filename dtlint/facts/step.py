@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from dtlint.cost import Estimate, Point, estimate
-from dtlint.facts.registry import TIMING, FactValue, fact, lower, missing, narrow, over_completions, register
+from dtlint.facts.registry import (
+    TIMING,
+    FactValue,
+    fact,
+    lower,
+    missing,
+    narrow,
+    over_completions,
+    over_exchanges,
+    register,
+)
 from dtlint.interval import Interval, hull
 from dtlint.plan import Infeasible, Plan
 from dtlint.value import Unknown
@@ -30,25 +40,25 @@ def exposed_tensor_seconds(plan: Plan) -> FactValue:
 @register("step.exposed_data_seconds", "number", "s", TIMING, "zero")
 def exposed_data_seconds(plan: Plan) -> FactValue:
     """Seconds of a step that wait for gradients or parameters of data-parallel ranks."""
-    return over_completions(plan, lambda each: each.step.data)
+    return over_exchanges(plan, lambda each: each.step.data)
 
 
 @register("step.exposed_data_share", "number", "share of a step", TIMING, "zero")
 def exposed_data_share(plan: Plan) -> FactValue:
     """The same as a share of the step."""
-    return over_completions(plan, lambda each: each.step.data / each.step_seconds)
+    return over_exchanges(plan, lambda each: each.step.data / each.step_seconds)
 
 
 @register("step.exposed_seconds", "number", "s", TIMING, "cost model")
 def exposed_seconds(plan: Plan) -> FactValue:
     """Seconds of a step that wait for any communication between data-parallel ranks, experts or context ranks."""
-    return over_completions(plan, _exposed)
+    return over_exchanges(plan, _exposed)
 
 
 @register("step.exposed_share", "number", "share of a step", TIMING, "cost model")
 def exposed_share(plan: Plan) -> FactValue:
     """The same as a share of the step."""
-    return over_completions(plan, lambda each: _exposed(each) / each.step_seconds)
+    return over_exchanges(plan, lambda each: _exposed(each) / each.step_seconds)
 
 
 def _exposed(each: Point) -> float:

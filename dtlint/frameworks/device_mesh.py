@@ -69,11 +69,23 @@ def meshes(program: Program) -> list[Mesh]:
 
 
 def mesh_claims(program: Program) -> tuple[Claim, ...]:
-    """What the mesh says of the plan, if the program builds exactly one with named dimensions."""
-    named = [mesh for mesh in meshes(program) if all(dimension.axis for dimension in mesh.dimensions)]
+    """What the mesh says of the plan, if the program builds exactly one with named dimensions. Where another one has a
+    data axis too, either may be the one that the batch is dealt out over.
+    """
+    found = meshes(program)
+    named = [mesh for mesh in found if all(dimension.axis for dimension in mesh.dimensions)]
     if len(named) != 1:
         return ()
-    mesh = named[0]
+    claims = _claims_of(named[0])
+    rivals = any(_deals_out(mesh) for mesh in found if mesh is not named[0])
+    return tuple(claim for claim in claims if claim.setting != "parallel.data") if rivals else claims
+
+
+def _deals_out(mesh: Mesh) -> bool:
+    return any(dimension.axis in ("data", "shard", "replicate") for dimension in mesh.dimensions)
+
+
+def _claims_of(mesh: Mesh) -> tuple[Claim, ...]:
     claims = [Claim(f"parallel.{axis}", dimension.size, axis) for axis, dimension in _plain_axes(mesh)]
     data = next((dimension.size for dimension in mesh.dimensions if dimension.axis == "data"), None)
     if data is not None and _is_known(data):

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from dtlint.frameworks.torch_names import WRAP_BY_HAND
+from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.callers import callers
 from dtlint.languages.python.calls import Call, calls, passed
 from dtlint.languages.python.constants import live_ways
@@ -27,7 +28,8 @@ def units_of_policy(program: Program, root: Call, found: list[Call]) -> Setting:
         return options[0].value if len(options) == 1 else Choice(tuple(options))
     if root.open:
         return Unknown(f"auto_wrap_policy may be passed by {root.open}", "", Origin("written", root.span))
-    if len(_modules(found)) > 1 or root.loops or any(True for _ in calls(program, WRAP_BY_HAND)):
+    by_hand = any(True for _ in calls(program, WRAP_BY_HAND))
+    if len(_modules(found)) > 1 or root.loops or by_hand or any(_repeats(program, call) for call in found):
         return Value(WRAPPED, Origin("written", root.head))
     return _whole(root, "FullyShardedDataParallel without auto_wrap_policy")
 
@@ -70,8 +72,14 @@ def _is_all_built(place: Place) -> bool:
 
 
 def _whole(root: Call, note: str) -> Setting:
-    """One unit for the whole model, said only of a model that the program builds in sight."""
+    """One unit for the whole model, said only of a model that the program builds in sight, by a call that is not in a
+    function that others are handed to call it.
+    """
     module = passed(root, "module", 0)
+    if _is_handed_over(root.place):
+        return Unknown(
+            "the function that wraps is handed over, and wraps what it is called on", "", Origin("written", root.span)
+        )
     if not module or not _is_all_built(module[0].place):
         return Unknown("which modules are wrapped is decided elsewhere", "", Origin("written", root.span))
     return Value(WHOLE, Origin("default", root.head, (), note))
@@ -80,6 +88,19 @@ def _whole(root: Call, note: str) -> Setting:
 def _is_built(end: Place | Unknown) -> bool:
     """A constructor or factory call; a module that is passed in from outside is not the whole model for certain."""
     return not isinstance(end, Unknown) and isinstance(end.node, ast.Call)
+
+
+def _is_handed_over(place: Place) -> bool:
+    """Whether the function around a call is an argument of another call (`apply(model, wrap)`)."""
+    function = enclosing_function(place.scope)
+    wanted = "" if function is None else function.name.rpartition(".")[2]
+    inside = (site.node for scope in place.module.scopes for site in scope.sites) if wanted else ()
+    return any(isinstance(node, ast.Call) and _passes(node, wanted) for node in inside)
+
+
+def _passes(node: ast.Call, name: str) -> bool:
+    given = (*node.args, *(keyword.value for keyword in node.keywords))
+    return any(dotted(item).rpartition(".")[2] == name for item in given)
 
 
 def _repeats(program: Program, call: Call) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from dtlint.rulebook.hits import Hit
 from dtlint.source import Source, Span
@@ -29,6 +29,12 @@ COMMENT = re.compile(r"(?:^|(?<=\s))(?:#+|//+)(?!!)\s*(.*)$")
 OWN_WORDS = re.compile(r"(?:SBATCH|PBS|dtlint)\b|dtlint:")
 """Beginnings of comments that a program reads."""
 
+KEY = re.compile(r'\s*"([^"]+)"\s*:')
+REMARK = re.compile(r'\s*"(?:[_#]|//|\$?comment|note|reason)[^"]*"\s*:\s*"([^"]*)"', re.IGNORECASE)
+"""A key that no program reads, where the file has no comments: its text is one (`"_comment": "..."`, `"//": "..."`)."""
+
+WORD = re.compile(r"\w+")
+
 VARIABLE = re.compile(r"\s*(?:export\s+|-\s+|ENV\s+)?[A-Z][A-Z0-9_]+\s*[=:]|\s*os\.environ\[")
 """A line that sets a variable of the environment: lines of that kind under one comment share it."""
 
@@ -53,7 +59,8 @@ def with_reason(hit: Hit, sources: Sequence[Source]) -> Hit:
 
 
 def _has_reason(span: Span) -> bool:
-    return any(REASON.search(comment) for comment in _comments(span) if not OWN_WORDS.match(comment))
+    said = (comment for comment in _comments(span) if not OWN_WORDS.match(comment))
+    return any(REASON.search(each) for each in (*said, *_remarks(span)))
 
 
 def _comments(span: Span) -> Iterator[str]:
@@ -65,6 +72,21 @@ def _comments(span: Span) -> Iterator[str]:
     shared = VARIABLE if VARIABLE.match(source.line_text(line)) else FREEING
     above = above[_leading(above, shared) :]
     yield from (found for text in above[: _leading(above, COMMENT)] for found in COMMENT.findall(text))
+
+
+def _remarks(span: Span) -> Iterator[str]:
+    """The texts of keys that stand for comments: of those right above a place, and of those that name its key."""
+    lines, own = span.source.text.splitlines(), span.line - 1
+    key = KEY.match(span.source.line_text(span.line))
+    if key is None:
+        return
+    above = lines[max(0, own - MOST_LINES) : own][::-1]
+    yield from _said(above[: _leading(above, REMARK)])
+    yield from (text for text in _said(lines) if key[1] in WORD.findall(text))
+
+
+def _said(lines: Iterable[str]) -> Iterator[str]:
+    return (found[1] for line in lines if (found := REMARK.match(line)))
 
 
 def _leading(lines: Sequence[str], form: re.Pattern[str]) -> int:

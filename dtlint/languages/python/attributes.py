@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.class_constants import constant_ways
 from dtlint.languages.python.following import binding_ways, imported_ways
 from dtlint.languages.python.handed_on import handed_on
 from dtlint.languages.python.instances import declared_ways, is_built_here, members
@@ -28,6 +29,10 @@ def attribute_ways(place: Place, node: ast.Attribute) -> Iterator[Way]:
     names = qualified(place.module, node, place.scope)
     if len(names) == 1 and _is_bound_at_top(place, names[0]):
         yield from imported_ways(place, names[0])
+        return
+    constant = list(constant_ways(place, node))
+    if constant:
+        yield from constant
         return
     assigned = _assigned(place, dotted(node))
     if all(rest for _, _, rest in assigned):

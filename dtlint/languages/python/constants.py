@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dtlint.languages.python.arithmetic import Known, as_sure_as, written
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.choices import LEFT_OUT, combined, joined, options
+from dtlint.languages.python.class_constants import holding_class
 from dtlint.languages.python.devices import device_type
 from dtlint.languages.python.dicts import Passed
 from dtlint.languages.python.documents import document_value
@@ -162,7 +163,7 @@ def _reference(place: Place, node: ast.AST) -> Setting:
     if argument is not None:
         return argument
     names = qualified(place.module, node, place.scope)
-    if len(names) == 1 and is_symbol(names[0]):
+    if len(names) == 1 and is_symbol(names[0]) and not _is_held_by_a_class(place, node):
         return written(place, names[0])
     if isinstance(node, ast.Attribute) and node.attr == "value" and (member := _enumerated(place, node.value)):
         return member
@@ -176,6 +177,11 @@ def _reference(place: Place, node: ast.AST) -> Setting:
         setting = inherited(node, foreign_bases(place.inner(node.value)) if may_be_inherited(node.attr) else ())
         field = unknown(place, f"{name} {FILLED}", setting) if setting else None
     return field or unknown(place, f"{name or place.module.text(node, 40)} is not given a value in the files read")
+
+
+def _is_held_by_a_class(place: Place, node: ast.AST) -> bool:
+    """Whether a class of the program, no enumeration, holds a value under that name."""
+    return isinstance(node, ast.Attribute) and holding_class(place, node) is not None
 
 
 def _may_be_given(place: Place, node: ast.Attribute) -> bool:
