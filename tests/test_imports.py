@@ -24,6 +24,7 @@ ROOMS = (
     "value",
     "interval",
     "release",
+    "blanks",
     "replacing",
     "user_cache",
     "shelf",

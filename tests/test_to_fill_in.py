@@ -3,7 +3,7 @@
 import pytest
 
 from dtlint.api import check
-from dtlint.languages.placeholders import is_blank
+from dtlint.blanks import is_blank
 
 PROGRAM = """
 import transformers

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from dtlint.languages.placeholders import is_placeholder
+from dtlint.blanks import is_placeholder
 from dtlint.languages.traced import UNKNOWN_CHARACTER
 from dtlint.record import NamedTuple
 from dtlint.source import Source, Span

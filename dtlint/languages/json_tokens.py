@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from dtlint.blanks import is_placeholder
 from dtlint.languages.json_tree import Kind
-from dtlint.languages.placeholders import is_placeholder
 from dtlint.languages.traced import UNKNOWN_CHARACTER
 from dtlint.record import NamedTuple
 from dtlint.value import Plain

@@ -1,18 +1,6 @@
-"""Strings that stand for what another program puts in their place."""
+"""Stretches of texts that another program fills, and what is said of them."""
 
 from __future__ import annotations
-
-import re
-
-_PLACEHOLDER = re.compile(
-    r"\{\{.*\}\}|\$\{.*\}|\$\(.*\)|\$[A-Za-z_]\w*|<[^<>\n]{1,200}>|@\w{1,100}@|%\w{1,100}%|__[A-Z]\w{0,100}__",
-    re.DOTALL,
-)
-
-_BLANK = re.compile(
-    r"[xX]{2,20}|\?{1,20}|\.{3}|TODO|TBD|FIXME|(?:your|YOUR|Your)[-_ ].{1,100}"
-    r"|[A-Z][A-Z0-9]{0,40}(?:_[A-Z0-9]{1,40}){1,8}"
-)
 
 TO_FILL_IN = " is a placeholder to fill in"
 """What is said of an unknown text behind the placeholder that it is."""
@@ -26,15 +14,3 @@ HOLE = _HOLE + r"|\$\{(?:(?!\$\{)[^}\n])*\}"
 
 TEMPLATE_HOLE = _HOLE + r"|\{%(?:(?!\{%).)*?%\}"
 """A stretch that a template engine fills: `{{ gpus }}`, `{% if gpus %}`."""
-
-
-def is_placeholder(text: str) -> bool:
-    """Whether a whole string is a placeholder: `<GPUS>`, `{{ gpus }}`, `$GPUS`, `@GPUS@`, `%GPUS%`, `__GPUS__`."""
-    return _PLACEHOLDER.fullmatch(text) is not None
-
-
-def is_blank(text: str) -> bool:
-    """Whether a text that should be a number or one of some words is left for the reader of a template to fill in:
-    `xxx`, `TODO`, `your_batch_size`, `NUM_GPUS`.
-    """
-    return is_placeholder(text) or _BLANK.fullmatch(text) is not None

@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 import sys
 
+from dtlint.blanks import is_placeholder
 from dtlint.deep_keys import MAX_DEPTH, deep_key
 from dtlint.languages.json_tree import Document, Entry, Kind, Node
-from dtlint.languages.placeholders import HOLE, is_placeholder
+from dtlint.languages.placeholders import HOLE
 from dtlint.languages.traced import UNKNOWN_CHARACTER
 from dtlint.source import Problem, Source, Span
 from dtlint.value import Plain

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import Literal
 
+from dtlint.blanks import is_placeholder
 from dtlint.languages.json_tree import Kind
-from dtlint.languages.placeholders import HOLE, is_placeholder
+from dtlint.languages.placeholders import HOLE
 from dtlint.languages.traced import UNKNOWN_CHARACTER
 from dtlint.value import Plain
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import cast
 
 from dtlint import interval
+from dtlint.blanks import is_blank
 from dtlint.interval import Interval
-from dtlint.languages.placeholders import is_blank
 from dtlint.release import older, releases
 from dtlint.rulebook.functions import FUNCTIONS, Scope, function
 from dtlint.rulebook.operands import Operand, as_interval
