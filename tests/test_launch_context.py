@@ -250,7 +250,8 @@ class TestShardsOverTheNetwork:
     def test_a_lean_recipe_may_fit(self) -> None:
         told = {name: value for name, value in self.PLAN.items() if name not in ("optimizer.name", "precision.master")}
         del told["optimizer.in_backward"]
-        assert fact(Plan.of(told), "sharding.fits_in_node") is True  # 2 x 72.7e9 / 8 = 18 GB, and gathered units
+        found = fact(Plan.of(told), "sharding.fits_in_node")  # 2 x 72.7e9 / 8 = 18 GB, and gathered units
+        assert isinstance(found, Unknown)
 
     def test_deepspeeds_smaller_group_is_a_second_copy_of_the_weights(self) -> None:
         zero = {**self.PLAN, "framework": "deepspeed", "sharding.stage": 3}

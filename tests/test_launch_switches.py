@@ -153,7 +153,10 @@ class TestSwitchesForDebugging:
     ])  # fmt: skip
     def test_a_script_may_be_there_to_find_faults(self, tmp_path: Path, script: str, told: str) -> None:
         (tmp_path / script).write_text("export CUDA_LAUNCH_BLOCKING=1\ntorchrun --nproc_per_node 8 train.py\n")
+        (tmp_path / "other.sh").write_text("torchrun --nproc_per_node 8 train.py\n")
         assert {found.rule: found.severity for found in check([tmp_path]).findings}["debug-left-on"] == told
+        named = check([tmp_path / script]).findings
+        assert {found.rule: found.severity for found in named}["debug-left-on"] == "warning"
 
     @pytest.mark.parametrize("program", ["demo/web.py", "gradio_app.py", "serving/worker.py", "sample.py"])
     def test_a_demo_does_not_train(self, tmp_path: Path, program: str) -> None:

@@ -46,62 +46,71 @@ def test_a_share_of_the_step_is_a_note_where_steps_are_a_part(
     assert severity(tmp_path, name, algorithm) == told
 
 
-MEGATRON = """torchrun --nnodes 8 --nproc_per_node 8 --rdzv_backend c10d --rdzv_endpoint n0:29500 pretrain_gpt.py \\
-  --use-distributed-optimizer --num-layers 32 --hidden-size 4096 --num-attention-heads 32 --seq-length 4096 \\
-  --max-position-embeddings 4096 --micro-batch-size 1 --global-batch-size 64 --bf16 --train-iters {steps}
-"""
-
-
-def overlap(folder: Path, text: str, name: str = "run.sh") -> str | None:
-    (folder / name).write_text(text)
-    return {found.rule: found.severity for found in check([folder]).findings}.get("no-overlap")
-
-
-@pytest.mark.parametrize(
-    ("steps", "told"),
-    [
-        ("10", "note"),
-        ("300", "note"),
-        ("10000", "warning"),
-        ("10000 --exit-interval 200", "note"),
-        ("10000 --train-samples 6400", "note"),
-        ("10000 --exit-interval 5000", "warning"),
-    ],
-)
-def test_a_run_of_some_hundred_steps_is_a_trial(tmp_path: Path, steps: str, told: str) -> None:
-    assert overlap(tmp_path, MEGATRON.format(steps=steps)) == told
-
-
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [("run.sh", "warning"), ("toy_run.sh", "note"), ("debug-8b.sh", "note"), ("latest.sh", "warning")],
-)
-def test_a_script_named_a_trial_is_one(tmp_path: Path, name: str, told: str) -> None:
-    assert overlap(tmp_path, MEGATRON.format(steps=10000), name) == told
-
-
 PIPELINE = """torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size 2 --pipeline-model-parallel-size 4 \\
   --num-layers {layers} --hidden-size {hidden} --num-attention-heads 16 --seq-length 2048 --max-position-embeddings 2048 \\
-  --vocab-size 50304 --micro-batch-size 1 --global-batch-size 8 --train-iters 100000 --bf16 --sequence-parallel \\
+  --vocab-size 50304 --micro-batch-size 1 --global-batch-size 8 --train-iters {steps} --bf16 --sequence-parallel \\
   --use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather
 """
 
 
-def told_of(folder: Path, text: str) -> dict[str, str]:
-    (folder / "run.sh").write_text(text)
+def told_of(folder: Path, text: str, name: str = "run.sh") -> dict[str, str]:
+    (folder / name).write_text(text)
     found = check([folder], {"cluster.gpu": "H100-SXM-80GB"}).findings
     return {each.rule: each.severity for each in found}
 
 
-def told_of_pipeline(folder: Path, layers: int, hidden: int) -> dict[str, str]:
-    return told_of(folder, PIPELINE.format(layers=layers, hidden=hidden))
+def told_of_pipeline(folder: Path, layers: int, hidden: int, steps: str = "100000") -> dict[str, str]:
+    return told_of(folder, PIPELINE.format(layers=layers, hidden=hidden, steps=steps))
+
+
+def bubble(folder: Path, text: str, name: str = "run.sh") -> tuple[str, str]:
+    """How severe the idle pipeline of a script is among others, and where the script is named."""
+    (folder / name).write_text(text)
+    (folder / "other.sh").write_text("torchrun --nproc_per_node 8 train.py\n")
+    among, alone = (
+        {(each.rule, each.span.path.rpartition("/")[2]): each.severity for each in check([asked]).findings}
+        for asked in (folder, folder / name)
+    )
+    return among["pipeline-bubble", name], alone["pipeline-bubble", name]
 
 
 @pytest.mark.parametrize(
-    ("layers", "hidden", "told"), [(4, 512, "note"), (8, 256, "note"), (4, 8192, "warning"), (24, 2048, "warning")]
+    ("steps", "among"),
+    [
+        ("300", "note"),
+        ("10000", "warning"),
+        ("10000 --exit-interval 200", "note"),
+        ("10000 --train-samples 2400", "note"),
+        ("10000 --exit-interval 5000", "warning"),
+    ],
 )
-def test_the_model_of_a_trial_has_few_small_layers(tmp_path: Path, layers: int, hidden: int, told: str) -> None:
-    assert told_of_pipeline(tmp_path, layers, hidden)["pipeline-bubble"] == told
+def test_a_run_of_some_hundred_steps_that_nobody_asks_about_is_a_demonstration(
+    tmp_path: Path, steps: str, among: str
+) -> None:
+    assert bubble(tmp_path, PIPELINE.format(layers=24, hidden=2048, steps=steps)) == (among, "warning")
+
+
+def test_ten_steps_are_a_trial_whoever_asks(tmp_path: Path) -> None:
+    assert bubble(tmp_path, PIPELINE.format(layers=24, hidden=2048, steps=10)) == ("note", "note")
+
+
+@pytest.mark.parametrize(
+    ("name", "among"),
+    [("run.sh", "warning"), ("toy_run.sh", "note"), ("debug-8b.sh", "note"), ("latest.sh", "warning")],
+)
+def test_a_script_named_a_trial_is_one_where_nobody_asks(tmp_path: Path, name: str, among: str) -> None:
+    text = PIPELINE.format(layers=24, hidden=2048, steps=10000)
+    assert bubble(tmp_path, text, name) == (among, "warning")
+
+
+@pytest.mark.parametrize(
+    ("layers", "hidden", "among"), [(4, 512, "note"), (8, 256, "note"), (4, 8192, "warning"), (24, 2048, "warning")]
+)
+def test_the_model_of_a_demonstration_has_few_small_layers(
+    tmp_path: Path, layers: int, hidden: int, among: str
+) -> None:
+    text = PIPELINE.format(layers=layers, hidden=hidden, steps=100000)
+    assert bubble(tmp_path, text) == (among, "warning")
 
 
 @pytest.mark.parametrize(("hidden", "told"), [(1024, "note"), (2048, "warning")])
@@ -109,7 +118,7 @@ def test_a_model_that_no_gpu_needs_to_split_shows_how_to(tmp_path: Path, hidden:
     """24 layers of 1024 are 0.35 billion parameters; that its pipeline idles is true all the same."""
     found = told_of_pipeline(tmp_path, 24, hidden)
     assert (found["more-stages-than-needed"], found["pipeline-bubble"]) == (told, "warning")
-    wide = PIPELINE.format(layers=24, hidden=hidden).replace("parallel-size 2", "parallel-size 8")
+    wide = PIPELINE.format(layers=24, hidden=hidden, steps=100000).replace("parallel-size 2", "parallel-size 8")
     wide = wide.replace("--pipeline-model-parallel-size 4", "").replace("size 8 --train", "size 64 --train")
     assert told_of(tmp_path, wide)["tp-too-large-for-model"] == told
 
@@ -129,19 +138,21 @@ def test_activations_that_are_saved_are_worth_a_gigabyte(tmp_path: Path, hidden:
     assert told_of_tensor(tmp_path, hidden, length)["sequence-parallel-off"] == told
 
 
-@pytest.mark.parametrize(("more", "told"), [("", "warning"), ("--decoder-seq-length 128", "note")])
-def test_states_of_an_unknown_size_are_a_note(tmp_path: Path, more: str, told: str) -> None:
+@pytest.mark.parametrize(("more", "told"), [("", "warning"), ("--decoder-seq-length 128", "warning")])
+def test_states_of_an_unknown_size_are_no_note(tmp_path: Path, more: str, told: str) -> None:
     """--num-layers tells one of the two stacks of an encoder with a decoder."""
     assert told_of_tensor(tmp_path, 4096, 4096, more)["distributed-optimizer-off"] == told
 
 
-def test_some_milliseconds_of_a_step_are_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_some_milliseconds_of_a_step_are_a_note_where_nobody_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The same pipeline, as a limit above and below what it idles says."""
     told = []
     for least in (0.003, 60.0):
         monkeypatch.setattr(slight, "LEAST_SECONDS", least)
-        told.append(told_of_pipeline(tmp_path, 24, 2048)["pipeline-bubble"])
-    assert told == ["warning", "note"]
+        told.append(bubble(tmp_path, PIPELINE.format(layers=24, hidden=2048, steps=100000)))
+    assert told == [("warning", "warning"), ("note", "warning")]
 
 
 OPENRLHF = """deepspeed --num_gpus 8 --module openrlhf.cli.{program} --pretrain Qwen/Qwen2.5-7B --zero_stage 3 \\

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import PurePosixPath
 
 from dtlint.frameworks import Reading
 from dtlint.frameworks.flag_list import read_flags
@@ -16,5 +15,4 @@ LAYER = "trained-part"
 def read(program: Sequence[Word]) -> Reading:
     """The rank of the adapters and how frozen weights are stored, where a flag or the program's name speaks of them."""
     flags = read_flags(program[1:], (*SWITCHES, *QUANTIZERS))
-    script = PurePosixPath(program[0].shown).name.lower()
-    return Reading(LAYER, program[0].place, tuple(adapter_claims(flags, script, 0)))
+    return Reading(LAYER, program[0].place, tuple(adapter_claims(flags, program[0], 0)))

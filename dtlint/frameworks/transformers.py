@@ -123,7 +123,6 @@ def read_entries(program: Sequence[Word]) -> Reading:
 def _reading(program: Sequence[Word], flags: Flags) -> Reading:
     words, place = program[1:], program[0].place
     frontend = frontend_of(program[0], flags)
-    script = PurePosixPath(program[0].shown).name.lower()
     claims = [
         *_plain_claims(flags),
         *_batch(flags),
@@ -132,7 +131,7 @@ def _reading(program: Sequence[Word], flags: Flags) -> Reading:
         *_optimizer(flags),
         *_buckets(flags),
         *fsdp_claims(flags),
-        *adapter_claims(flags, script, _LORA_RANKS.get(frontend, 0)),
+        *adapter_claims(flags, program[0], _LORA_RANKS.get(frontend, 0)),
     ]
     return Reading(
         LAYER,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 from dtlint.frameworks import Claim
 from dtlint.frameworks.flag_list import Flags, switch
 from dtlint.frameworks.options import Option, integer
-from dtlint.languages.traced import setting_of
+from dtlint.languages.traced import Word, setting_of
 from dtlint.value import Origin, Setting, Unknown, Value
 
 MODELS = ("model-name-or-path", "model")
@@ -60,10 +61,10 @@ _SCRIPTS = re.compile(r"lora|peft|adapter|controlnet|textual_?inversion|linear_?
 """What a program's name holds that trains something small beside a model."""
 
 
-def adapter_claims(flags: Flags, script: str, default_rank: int) -> Iterator[Claim]:
+def adapter_claims(flags: Flags, script: Word, default_rank: int) -> Iterator[Claim]:
     """The rank of the adapters, 0 where the whole model trains; nothing where no flag speaks of either.
 
-    `script` is the program's name, which may tell (`train_lora.py`); `default_rank` what the program takes where no
+    `script` is the program, whose name may tell (`train_lora.py`); `default_rank` what the program takes where no
     rank is given, 0 if that is its own affair.
     """
     found = _rank(flags, script, default_rank)
@@ -81,7 +82,7 @@ def _is_zero(value: Setting) -> bool:
     return isinstance(value, Value) and value.value == 0
 
 
-def _rank(flags: Flags, script: str, default_rank: int) -> Claim | None:
+def _rank(flags: Flags, script: Word, default_rank: int) -> Claim | None:
     kind = flags.first(KINDS) or _mode(flags)
     if kind is not None:
         return _of_kind(kind, flags, default_rank)
@@ -90,8 +91,9 @@ def _rank(flags: Flags, script: str, default_rank: int) -> Claim | None:
         return _of_switch(on, flags, default_rank)
     if flags.first(RANKS) is not None:
         return _with_rank(flags.first(RANKS), flags, default_rank)
-    if _SCRIPTS.search(script):
-        return Claim("model.lora_rank", Unknown("the program trains adapters", "--set model.lora_rank=N"))
+    if _SCRIPTS.search(PurePosixPath(script.shown).name.lower()):
+        trains, how = "the program trains adapters", "--set model.lora_rank=N"
+        return Claim("model.lora_rank", Unknown(trains, how, Origin("written", script.place)))
     return _picked(flags) or _partly(flags)
 
 

@@ -9,16 +9,16 @@ from typing import cast
 from dtlint.config import Config
 from dtlint.plan import Plan
 from dtlint.record import NamedTuple
-from dtlint.rulebook import earned
 from dtlint.rulebook.branches import as_combined
 from dtlint.rulebook.confidence import confidence
 from dtlint.rulebook.cures import proposals
+from dtlint.rulebook.earned import as_earned, asked_runs, remark
 from dtlint.rulebook.evidence import MOST_RELATED, evidence, joined
 from dtlint.rulebook.finding import Finding, Remedy, Summary, Undecided
 from dtlint.rulebook.forked import as_of_releases
 from dtlint.rulebook.hits import Hit, by_cause, on_runs, on_tree, tree_of, undecided, values_told
 from dtlint.rulebook.ignores import COLLECTIONS, Ignore, collections_of, hiding, ignores_in, left_out, standing_before
-from dtlint.rulebook.lesser import as_weighed
+from dtlint.rulebook.lesser import as_sketched, as_weighed
 from dtlint.rulebook.machines import as_started
 from dtlint.rulebook.price import Priced, Watch, priced_proposals, remedies_of
 from dtlint.rulebook.ready import ReadyRule, formula_of
@@ -85,7 +85,8 @@ def check(runs: RunSet, rules: Sequence[Rule], config: Config) -> Report:
     about_ignores = [rule for rule in ready if rule.rule.each and rule.rule.each.collection in COLLECTIONS]
     others = [rule for rule in ready if rule not in about_ignores]
     marks = [*on_runs(runs, others), *on_tree(runs, tree_of(runs), others)]
-    hits = as_combined(tuple(_sure(mark, runs) for mark in marks if isinstance(mark, Hit)), runs.runs)
+    asked = asked_runs(runs)
+    hits = as_combined(tuple(_sure(mark, runs, asked) for mark in marks if isinstance(mark, Hit)), runs.runs)
     open_rules = undecided(marks)
     ignores, new_ignores = _ignores(runs, config)
     sightings, unused = _without_ignored(_sighted(hits, config), ignores)
@@ -95,18 +96,22 @@ def check(runs: RunSet, rules: Sequence[Rule], config: Config) -> Report:
     seen = [each for each in (*sightings, *_sighted(on_comments, config)) if _shows(each.finding, runs, config)]
     new, known = _without_known(seen, runs, config)
     apart, failing, unstarted = _apart(new, hits, config, spare_runs(runs.runs))
-    told = _as_earned(apart, runs, config)
+    all_asked = len(asked) == len(runs.runs)
+    told = apart if all_asked else [_earned(each, asked, runs.asked, config) for each in apart]
     lowered = sum(each is not other for each, other in zip(told, apart, strict=True))
     findings, summary = _priced(told, hits, others, runs)
-    untold = (*remarks(len(failing), len(unstarted)), *earned.remark(lowered), *_flood(len(told)))
+    untold = (*remarks(len(failing), len(unstarted)), *remark(lowered), *_flood(len(told)))
     said = (*runs.remarks, *new_ignores, *known, *untold)
     return Report(_in_order(findings), open_rules, summary, runs.runs, in_force, said, (*failing, *unstarted))
 
 
-def _sure(hit: Hit, runs: RunSet) -> Hit:
-    """A hit with the outcome that is certain, by what is known of its run and said beside its place."""
+def _sure(hit: Hit, runs: RunSet, asked: frozenset[int]) -> Hit:
+    """A hit with the outcome that is certain, by what is known of its run, whether somebody asks about that, and what
+    is said beside its place.
+    """
     weighed = as_weighed(as_of_releases(as_known(hit, runs.runs), runs.runs), runs.runs)
-    return as_noticed(with_reason(as_started(weighed), runs.sources))
+    sure = with_reason(as_started(weighed), runs.sources)
+    return sure if hit.run in asked else as_noticed(as_sketched(sure, runs.runs))
 
 
 def _without_known(
@@ -150,15 +155,12 @@ def _apart(
     return kept, failing, unstarted
 
 
-def _as_earned(sightings: Sequence[Sighting], runs: RunSet, config: Config) -> Sequence[Sighting]:
-    """The sightings with the severities that their rules have earned, where the team states none."""
-    if not earned.is_collection(runs):
-        return sightings
-    return [each if _stated_severity(each.hit.ready.rule, config) else _lowered(each, runs) for each in sightings]
-
-
-def _lowered(sighting: Sighting, runs: RunSet) -> Sighting:
-    finding = earned.as_earned(sighting.finding, sighting.hit.ready.rule, runs)
+def _earned(sighting: Sighting, asked: frozenset[int], named: frozenset[str], config: Config) -> Sighting:
+    """A sighting with the severity that its rule has earned, where the team states none."""
+    rule = sighting.hit.ready.rule
+    if _stated_severity(rule, config):
+        return sighting
+    finding = as_earned(sighting.finding, rule, asked, named)
     return sighting if finding is sighting.finding else sighting._replace(finding=finding)
 
 

@@ -28,16 +28,21 @@ def has_earned(rule: Rule) -> bool:
     return rule.judged.of >= LEAST_JUDGED and rule.judged.right >= LEAST_RIGHT * rule.judged.of
 
 
-def as_earned(finding: Finding, rule: Rule, runs: RunSet) -> Finding:
-    """The finding with the severity that its rule has earned where nobody asks about its files."""
-    if finding.severity == "note" or has_earned(rule) or _is_asked(finding, runs):
+def asked_runs(runs: RunSet) -> frozenset[int]:
+    """The runs that somebody asks about: those with a file that is named, all where there is one launch, or one config
+    without a launch.
+    """
+    if len({_start(run) for run in runs.runs if run.role != "other"}) <= 1:
+        return frozenset(range(len(runs.runs)))
+    return frozenset(index for index, run in enumerate(runs.runs) if not runs.asked.isdisjoint(run.files))
+
+
+def as_earned(finding: Finding, rule: Rule, asked: frozenset[int], named: frozenset[str]) -> Finding:
+    """The finding with the severity that its rule has earned, where nobody asks about its runs or names its files."""
+    if finding.severity == "note" or has_earned(rule) or not asked.isdisjoint(finding.runs):
         return finding
-    return finding._replace(severity="note")
-
-
-def is_collection(runs: RunSet) -> bool:
-    """Whether there is more than one launch, or config without a launch."""
-    return len({_start(run) for run in runs.runs if run.role != "other"}) > 1
+    own = (finding.span.path, *(related.span.path for related in finding.related))
+    return finding if not named.isdisjoint(own) else finding._replace(severity="note")
 
 
 def remark(lowered: int) -> Iterator[str]:
@@ -49,10 +54,3 @@ def remark(lowered: int) -> Iterator[str]:
 
 def _start(run: Run) -> Span | tuple[str, ...]:
     return run.launch.place if run.launch is not None else run.files[:1]
-
-
-def _is_asked(finding: Finding, runs: RunSet) -> bool:
-    """Whether the user names a file that the finding, or a run that it is about, has to do with."""
-    own = (finding.span.path, *(related.span.path for related in finding.related))
-    of_runs = (path for index in finding.runs for path in runs.runs[index].files)
-    return not runs.asked.isdisjoint((*own, *of_runs))

@@ -11,6 +11,8 @@ from dtlint.record import NamedTuple
 from dtlint.rulebook.hits import Hit
 from dtlint.runs.model import Run
 
+WASTES = "slower"
+
 ROLLOUT = "batch.rollout"
 """The setting of runs whose model answers prompts between its optimizer steps: what part of the day these take, no
 file tells."""
@@ -45,8 +47,9 @@ GPT-2); two layers are a larger model cut short.
 """
 
 _TRIALS = frozenset(("tiny", "smoke", "debug", "debugging", "test", "toy", "sanity", "dummy", "profile", "profiling"))
-_NAMED = (".yaml", ".yml", ".toml", ".json", ".sh", ".bash", ".slurm", ".sbatch")
-"""Files whose names say what a run is for."""
+"""Words in the names of files that say what a run is for."""
+_CONFIGS = (".yaml", ".yml", ".toml", ".json")
+_SCRIPTS = (".sh", ".bash", ".slurm", ".sbatch")
 
 
 def answers_prompts(plan: Plan) -> bool:
@@ -58,7 +61,7 @@ def as_weighed(hit: Hit, runs: Sequence[Run]) -> Hit:
     """A hit that only slows down a run as advice, where the run is a trial, or where it is priced as a share of steps
     which are one part of the run's time.
     """
-    if hit.run is None or hit.outcome != "slower":
+    if hit.run is None or hit.outcome != WASTES:
         return hit
     run = runs[hit.run]
     lesser = is_trial(run) or (answers_prompts(run.plan) and _is_share(hit))
@@ -66,8 +69,21 @@ def as_weighed(hit: Hit, runs: Sequence[Run]) -> Hit:
 
 
 def is_trial(run: Run) -> bool:
-    """Whether a run is there to try something out: by its steps, its model, or the name of its script or config."""
-    return _is_short(run.plan) or _has_toy(run.plan) or any(map(_names_trial, run.files))
+    """Whether a run is there to see whether it starts: by its number of steps, or the name of its config."""
+    steps = run.plan.integer("run.steps")
+    return (steps is not None and 0 < steps <= TRIAL_STEPS) or any(_is_named(path, _CONFIGS) for path in run.files)
+
+
+def as_sketched(hit: Hit, runs: Sequence[Run]) -> Hit:
+    """A hit that only slows down a run as advice, where nobody asks about the run and it is a demonstration."""
+    if hit.run is None or hit.outcome != WASTES or not is_sketch(runs[hit.run]):
+        return hit
+    return hit._replace(certain="advice")
+
+
+def is_sketch(run: Run) -> bool:
+    """Whether a run is there to try something out: by its steps, its model, or the name of its script."""
+    return _is_short(run.plan) or _has_toy(run.plan) or any(_is_named(path, _SCRIPTS) for path in run.files)
 
 
 def _is_short(plan: Plan) -> bool:
@@ -89,9 +105,10 @@ def _has_toy(plan: Plan) -> bool:
     )
 
 
-def _names_trial(path: str) -> bool:
+def _is_named(path: str, suffixes: tuple[str, ...]) -> bool:
+    """Whether a file with such a suffix says by its name that it tries something out."""
     name = PurePosixPath(path)
-    return name.suffix in _NAMED and not _TRIALS.isdisjoint(re.split(r"[^a-z]+", name.stem.lower()))
+    return name.suffix in suffixes and not _TRIALS.isdisjoint(re.split(r"[^a-z]+", name.stem.lower()))
 
 
 def _is_share(hit: Hit) -> bool:
