@@ -18,9 +18,11 @@ from dtlint.languages.shell.patterns import affordable, compiled, glob_pattern, 
 from dtlint.languages.shell.state import World
 from dtlint.source import Source
 
-LENGTH = 8_000
-SECONDS = 0.03
-"""Processor time for a text of LENGTH: what is linear takes a few milliseconds at most, what is quadratic 100 and more."""
+LENGTH = 16_000
+SECONDS = 0.15
+"""Processor time for a text of LENGTH: what is linear takes 80 milliseconds at most, what is quadratic 200 and more; both
+take longer on a busy machine.
+"""
 
 FOUND, ASSEMBLED = uses()
 OF_DATA = {
@@ -145,8 +147,8 @@ def _time(method: object, use: Use, text: str) -> float:
 
 @contextmanager
 def _limited() -> Iterator[None]:
-    """At most a tenth of a second of processor time, then Slow, be it on the way out."""
-    signal.setitimer(signal.ITIMER_PROF, 0.1)
+    """At most a fifth of a second of processor time, then Slow, be it on the way out."""
+    signal.setitimer(signal.ITIMER_PROF, 0.2)
     try:
         yield
     finally:

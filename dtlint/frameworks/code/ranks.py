@@ -50,7 +50,7 @@ _ALONE = re.compile(
 _PACKAGE = re.compile(r"(?<![\w.])[\w.]*distributed\.(?=\w)", re.IGNORECASE)
 """The package in front of a function, whose name says nothing."""
 
-_MODELS = re.compile(r"(?:\w{1,60}_)?(?:model|module|net|network)s?", re.IGNORECASE)
+_MODELS = re.compile(r"(?:^|_)(?:model|module|net|network)s?$", re.IGNORECASE)
 """Names of models."""
 
 
@@ -81,7 +81,7 @@ def _is_of_models(told: ast.AST) -> bool:
     calls = (node for node in ast.walk(told) if isinstance(node, ast.Call) and dotted(node.func) != "isinstance")
     arguments = (argument for call in calls for argument in call.args)
     names = (node.id for argument in arguments for node in ast.walk(argument) if isinstance(node, ast.Name))
-    return any(map(_MODELS.fullmatch, names))
+    return any(map(_MODELS.search, names))
 
 
 def is_alone(place: Place, guard: Guard) -> bool:
