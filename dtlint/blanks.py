@@ -11,7 +11,7 @@ _PLACEHOLDER = re.compile(
 
 _BLANK = re.compile(
     r"[xX]{2,20}|\?{1,20}|\.{3}|TODO|TBD|FIXME|(?:your|YOUR|Your)[-_ ].{1,100}"
-    r"|[A-Z][A-Z0-9]{0,40}(?:_[A-Z0-9]{1,40}){1,8}"
+    r"|(?:NUM|MY)_[A-Z0-9_]{1,60}"
 )
 
 

@@ -1,4 +1,4 @@
-"""In a repository checked as a whole a rule speaks with the severity that it has earned; of what is named, in full."""
+"""In a repository checked as a whole a rule warns where it has earned it; what is named is judged in full."""
 
 import subprocess
 import sys
@@ -13,10 +13,12 @@ from dtlint.rulebook.load import built_in
 from dtlint.rulebook.rule import Judged
 
 ROOT = Path(__file__).parent.parent
-TOO_FEW = "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 24 --hidden-size 1024 --num-attention-heads 16 \\\n"
-TOO_FEW += "  --seq-length 1024 --max-position-embeddings 1024 --micro-batch-size 4 --global-batch-size 64 --bf16 \\\n"
-WRONG = f"{TOO_FEW}  --train-iters many\n"
-RIGHT = f"{TOO_FEW}  --train-iters 500000\n"
+CROSSING = """torchrun --nnodes 8 --nproc_per_node 8 --rdzv_backend c10d --rdzv_endpoint n0:29500 pretrain_gpt.py \\
+  --tensor-model-parallel-size 16 --use-distributed-optimizer --num-layers 32 --hidden-size 8192 --seq-length 4096 \\
+  --num-attention-heads 64 --max-position-embeddings 4096 --micro-batch-size 1 --global-batch-size 64 --bf16
+"""
+WITHIN = CROSSING.replace("parallel-size 16", "parallel-size 8")
+MISTYPED = CROSSING.replace("--bf16", "--bf16 --train-iters many")
 
 
 @pytest.mark.parametrize(
@@ -34,41 +36,47 @@ def test_a_rule_has_earned_its_severity_by_the_share_that_was_right(judged, earn
     assert has_earned(built_in()[0]._replace(judged=judged)) is earned
 
 
-def told(*paths):
+def told(*paths, rule="tp-crosses-node"):
     report = check(list(paths))
-    found = [each.severity for each in report.findings if each.rule == "setting-type"]
+    found = [each.severity for each in report.findings if each.rule == rule]
     return found, any("name a file" in remark for remark in report.remarks)
 
 
 def test_in_a_repository_of_several_launches_it_is_a_note_and_a_remark_says_so(tree):
-    tree({"a.sh": WRONG, "b.sh": RIGHT})
+    tree({"a.sh": CROSSING, "b.sh": WITHIN})
     assert told(".") == (["note"], True)
+
+
+def test_what_stops_is_an_error_whoever_asks(tree):
+    tree({"a.sh": MISTYPED, "b.sh": WITHIN})
+    assert told(".", rule="setting-type")[0] == ["error"]
 
 
 @pytest.mark.parametrize("paths", [("a.sh",), ("a.sh", "b.sh"), (".", "a.sh")])
 def test_a_file_that_is_named_is_judged_in_full(tree, paths):
-    tree({"a.sh": WRONG, "b.sh": RIGHT})
-    assert told(*paths) == (["error"], False)
+    tree({"a.sh": CROSSING, "b.sh": WITHIN})
+    assert told(*paths)[0] == ["warning"]
 
 
 def test_what_a_named_launch_starts_is_asked_for_with_it(tree):
-    tree({"a.sh": "deepspeed --num_gpus 8 train.py --deepspeed_config ds.json\n", "b.sh": RIGHT})
-    config = '{"train_batch_size": "many", "zero_optimization": {"stage": 1}}\n'
-    tree({"ds.json": config, "train.py": "import deepspeed\ndeepspeed.initialize(model=net)\n"})
-    assert told("a.sh") == (["error"], False)
-    assert told("ds.json") == (["error"], False)
-    assert told(".") == (["note"], True)
+    launch = "deepspeed --num_nodes 2 --num_gpus 8 train.py --deepspeed_config ds.json\n"
+    config = '{"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 2, "overlap_comm": false}}\n'
+    program = "import deepspeed\ndeepspeed.initialize(model=net)\n"
+    tree({"a.sh": launch, "b.sh": WITHIN, "ds.json": config, "train.py": program})
+    assert told("a.sh", rule="no-overlap") == (["warning"], False)
+    assert told("ds.json", rule="no-overlap") == (["warning"], False)
+    assert set(told(".", rule="no-overlap")[0]) == {"note"}
 
 
 def test_a_folder_with_one_launch_is_that_launch(tree):
-    tree({"a.sh": WRONG, "eval.sh": "torchrun --nproc_per_node 8 evaluate.py --x 1\n"})
-    assert told(".") == (["error"], False)
+    tree({"a.sh": CROSSING, "eval.sh": "torchrun --nproc_per_node 8 evaluate.py --x 1\n"})
+    assert told(".") == (["warning"], False)
 
 
 def test_a_severity_that_the_team_states_stands(tree):
-    tree({"a.sh": WRONG, "b.sh": RIGHT})
-    report = check(["."], config=Config(severities={"setting-type": "warning"}))
-    assert [each.severity for each in report.findings if each.rule == "setting-type"] == ["warning"]
+    tree({"a.sh": CROSSING, "b.sh": WITHIN})
+    report = check(["."], config=Config(severities={"tp-crosses-node": "error"}))
+    assert [each.severity for each in report.findings if each.rule == "tp-crosses-node"] == ["error"]
 
 
 def test_the_counts_of_the_rules_are_those_of_the_judged_findings():

@@ -16,7 +16,7 @@ torchrun --nnodes 4 --nproc_per_node 8 --rdzv_backend c10d --rdzv_endpoint node0
   --micro-batch-size 1 --global-batch-size 64 --bf16 --use-distributed-optimizer --overlap-grad-reduce
 """
 IGNORED = "# dtlint: ignore[tp-crosses-node] measured\n" + FAULTY
-CHECK = ["check", ".", "--fail-on", "warning", "--select", "tp-crosses-node", "--format", "concise"]
+CHECK = ["check", "run.sh", "--fail-on", "warning", "--select", "tp-crosses-node", "--format", "concise"]
 RULE = """\
 id: OUR001
 name: no-sixteen

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dtlint.frameworks import Member
 from dtlint.frameworks.accelerate_releases import refused_since
 from dtlint.frameworks.arguments import texts
-from dtlint.frameworks.options import Option, Split, number, whole
+from dtlint.frameworks.options import Option, Split, left_empty, number, whole
 from dtlint.languages.traced import setting_of
 from dtlint.value import Setting, Value, written
 
@@ -86,6 +86,8 @@ def _expected(option: Option) -> str:
 def _wrong(option: Option, expected: str, **release: str) -> Member:
     told: Setting = setting_of(option.value) if option.value is not None else written(True, option.place)
     words = {"key": option.spelled, "section": "accelerate", "expected": expected, "effect": "refused", **release}
+    if option.value is not None:
+        words["left"] = left_empty(option.value)
     return Member(option.place, {**texts(option.place, **words), "value": told})
 
 

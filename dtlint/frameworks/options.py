@@ -164,6 +164,11 @@ def bound(word: Word | None) -> Setting:
     return at_most(integer(word))
 
 
+def left_empty(word: Word) -> str:
+    """ "yes" for a value that is empty because the variable that stands there is, which a caller fills; else ""."""
+    return "yes" if word.text == "" and "$" in word.place.text else ""
+
+
 def whole(text: str) -> int | None:
     """The whole number that Python's int() would read, None if it would refuse, or no machine could count so far."""
     try:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.kinds import wanted
-from dtlint.frameworks.options import Option, Split, literal_place, whole
+from dtlint.frameworks.options import Option, Split, left_empty, literal_place, whole
 from dtlint.languages.traced import Word, setting_of
 
 # Types and choices of torch/distributed/run.py in torch 2.13.0; backends of elastic/rendezvous/registry.py.
@@ -35,9 +35,9 @@ _HIGHEST_PORT = 65535
 
 
 def invalid_values(split: Split, written: Mapping[str, Word]) -> Iterator[Member]:
-    """Members of `config.invalid`: `key`, `section`, `expected`, `value` and `effect`, of options and of the PET_
-    variables that count for them. `written` is the value that counts of each option, the flag's word for one that
-    takes none.
+    """Members of `config.invalid`: `key`, `section`, `expected`, `value`, `effect` and `left`, of options and of the
+    PET_ variables that count for them. `written` is the value that counts of each option, the flag's word for one
+    that takes none.
     """
     for option in split.options:
         yield from _misused(option, split)
@@ -115,5 +115,5 @@ _CHECKS: Mapping[str, Callable[[str, Mapping[str, Word]], str]] = {
 
 def _member(key: str, word: Word, expected: str) -> Member:
     place = literal_place(word)
-    fields = texts(place, key=key, section="torchrun", expected=expected, effect="refused")
+    fields = texts(place, key=key, section="torchrun", expected=expected, effect="refused", left=left_empty(word))
     return Member(place, {**fields, "value": setting_of(word)})

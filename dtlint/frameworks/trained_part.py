@@ -12,7 +12,10 @@ from dtlint.languages.traced import Word
 LAYER = "trained-part"
 
 
-def read(program: Sequence[Word]) -> Reading:
-    """The rank of the adapters and how frozen weights are stored, where a flag or the program's name speaks of them."""
+def read(program: Sequence[Word]) -> list[Reading]:
+    """The rank of the adapters and how frozen weights are stored; nothing where neither a flag nor the program's name
+    speaks of them.
+    """
     flags = read_flags(program[1:], (*SWITCHES, *QUANTIZERS))
-    return Reading(LAYER, program[0].place, tuple(adapter_claims(flags, program[0], 0)))
+    claims = tuple(adapter_claims(flags, program[0], 0))
+    return [Reading(LAYER, program[0].place, claims)] if claims else []

@@ -1,6 +1,7 @@
-"""The severity that a rule has earned: where it was often wrong in repositories that were new to it, its findings in a
-repository checked as a whole are notes. Copies, demonstrations and forks stand there beside what is run; who names a
-file, or a folder with one launch, asks about that.
+"""The severity that a rule about speed has earned: where it was often wrong in repositories that were new to it, its
+findings in a repository checked as a whole are notes. What stops is a fault of the file; what wastes, wastes where
+somebody runs it, and copies, demonstrations and forks stand beside what is run. Who names a file, or a folder with one
+launch, asks about that.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def asked_runs(runs: RunSet) -> frozenset[int]:
 
 def as_earned(finding: Finding, rule: Rule, asked: frozenset[int], named: frozenset[str]) -> Finding:
     """The finding with the severity that its rule has earned, where nobody asks about its runs or names its files."""
-    if finding.severity == "note" or has_earned(rule) or not asked.isdisjoint(finding.runs):
+    if finding.severity != "warning" or has_earned(rule) or not asked.isdisjoint(finding.runs):
         return finding
     own = (finding.span.path, *(related.span.path for related in finding.related))
     return finding if not named.isdisjoint(own) else finding._replace(severity="note")
@@ -48,8 +49,8 @@ def as_earned(finding: Finding, rule: Rule, asked: frozenset[int], named: frozen
 def remark(lowered: int) -> Iterator[str]:
     """What is said of findings that are notes by their rules' past alone."""
     if lowered:
-        what = "1 finding is a note" if lowered == 1 else f"{lowered} findings are notes"
-        yield f"{what} because such rules are often wrong in a whole repository; name a file to have its own in full"
+        what = "1 warning is a note" if lowered == 1 else f"{lowered} warnings are notes"
+        yield f"{what}, for not all that a repository holds is run; name a file to have its warnings"
 
 
 def _start(run: Run) -> Span | tuple[str, ...]:

@@ -192,15 +192,16 @@ def _argument_readings(program: Sequence[Word]) -> list[Reading]:
     if megatron.recognise(arguments):
         return [
             megatron.read_arguments(arguments, program[0].place),
-            trained_part.read(program),
+            *trained_part.read(program),
             programs.read(program),
         ]
     if overridden := _with_overrides(program):
         return [overridden, programs.read(program)]
     from dtlint.frameworks import transformers
 
-    speaking = transformers.read_arguments if transformers.recognise(program) else trained_part.read
-    return [speaking(program), programs.read(program), *_argument_files(program)]
+    of_trainer = transformers.recognise(program)
+    speaking = [transformers.read_arguments(program)] if of_trainer else trained_part.read(program)
+    return [*speaking, programs.read(program), *_argument_files(program)]
 
 
 def _with_overrides(program: Sequence[Word]) -> Reading | None:
