@@ -82,6 +82,40 @@ class TestEnvironment:
         (plan,) = plans(tmp_path, f"{variable} torchrun --nproc_per_node 8 train.py\n")
         assert listed(plan, "launch.debugging", "effect") == ([(effect,)] if effect else [])
 
+    @pytest.mark.parametrize(
+        ("submission", "effects"),
+        [
+            ("ray job submit -- {}", []),
+            ("ray job submit --address=http://head:8265 --no-wait -- {}", []),
+            ("ray start --head\nray job submit -- {}", [("serializes",)]),
+            ("ray stop\nray start --head --num-gpus 8\nray status\nray job submit -- {}", [("serializes",)]),
+            ("srun ray start --head\nray job submit -- {}", [("serializes",)]),
+            ("""ray job submit --runtime-env-json='{{"env_vars": {{"NCCL_DEBUG": "INFO"}}}}' -- {}""", [("logs",)]),
+            (
+                """E='{{"env_vars": {{"NCCL_DEBUG": "INFO"}}}}'\nray job submit --runtime-env-json "$E" -- {}""",
+                [("logs",)],
+            ),
+            ("""ray job submit --runtime-env-json='{{"pip": ["NCCL_DEBUG"]}}' -- {}""", []),
+            ("ray job submit --runtime-env env.yaml -- {}", []),
+            ("ray status\n{}", [("serializes",)]),
+        ],
+    )
+    def test_a_job_of_ray_has_the_variables_of_its_cluster(
+        self, tmp_path: Path, submission: str, effects: list[tuple[str]]
+    ) -> None:
+        launch = submission.format("torchrun --nproc_per_node 8 train.py")
+        (plan,) = plans(tmp_path, f"export CUDA_LAUNCH_BLOCKING=1\n{launch}\n")
+        assert listed(plan, "launch.debugging", "effect") == effects
+
+    @pytest.mark.parametrize(
+        ("option", "value"), [("", ""), ("--runtime-env env.yaml", "?"), ('--runtime-env-json="$JSON"', "?")]
+    )
+    def test_what_a_runtime_environment_out_of_sight_sets_is_unknown(
+        self, tmp_path: Path, option: str, value: str
+    ) -> None:
+        (plan,) = plans(tmp_path, f"ray job submit {option} -- torchrun --nproc_per_node 8 pretrain_gpt.py\n")
+        assert ("CUDA_DEVICE_MAX_CONNECTIONS", value) in listed(plan, "launch.environment", "name", "value")
+
     def test_a_variable_that_nothing_reads(self, tmp_path: Path) -> None:
         (plan,) = plans(tmp_path, "NCCL_AVOID_RECORD_STREAMS=1 torchrun --nproc_per_node 8 train.py\n")
         assert listed(plan, "config.inert", "key", "reason") == [

@@ -104,6 +104,23 @@ def test_a_script_named_a_trial_is_one_where_nobody_asks(tmp_path: Path, name: s
 
 
 @pytest.mark.parametrize(
+    ("name", "among"),
+    [("deprecated/run.sh", "note"), ("run_old.sh", "note"), ("threshold/run.sh", "warning"), ("gold.sh", "warning")],
+)
+def test_what_is_put_aside_is_a_note_where_nobody_asks(tmp_path: Path, name: str, among: str) -> None:
+    folder = tmp_path / "archive"
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    text = PIPELINE.format(layers=24, hidden=2048, steps=10000)
+    (folder / name).write_text(text)
+    (folder / "other.sh").write_text("torchrun --nproc_per_node 8 train.py\n")
+    told = [
+        next(each.severity for each in check([asked]).findings if each.rule == "pipeline-bubble")
+        for asked in (folder, folder / name)
+    ]
+    assert told == [among, "warning"]
+
+
+@pytest.mark.parametrize(
     ("layers", "hidden", "among"), [(4, 512, "note"), (8, 256, "note"), (4, 8192, "warning"), (24, 2048, "warning")]
 )
 def test_the_model_of_a_demonstration_has_few_small_layers(

@@ -280,6 +280,85 @@ def test_a_sampler_that_is_not_told_the_epoch(text: str, told: bool) -> None:
     assert ("code.samplers" not in found(text)) is told
 
 
+MADE_UP = """
+class Noise(torch.utils.data.Dataset):
+    def __init__(self, size):
+        self.size = size
+    def __len__(self):
+        return self.size
+    def __getitem__(self, index):
+        return torch.randn(3, 32, 32), torch.randint(0, 10, ())
+class DummyText(torch.utils.data.Dataset):
+    def __init__(self):
+        self.rows = torch.randint(0, 100, (64, 8))
+    def __getitem__(self, index):
+        return self.rows[index]
+class RandomCropDataset(torch.utils.data.Dataset):
+    def __init__(self, files):
+        self.files = files
+    def __getitem__(self, index):
+        return crop(self.files[index], torch.rand(2))
+class SyntheticTalks(torch.utils.data.Dataset):
+    def __init__(self, files):
+        self.files = files
+    def __getitem__(self, index):
+        return read(self.files[index])
+parser = argparse.ArgumentParser()
+parser.add_argument("--real", action="store_true")
+parser.add_argument("--dummy", action="store_true")
+args = parser.parse_args()
+"""
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        ("data = Noise(100)", False),
+        ("data = DummyText()", False),
+        ("data = torchvision.datasets.FakeData(100)", False),
+        ("x = torch.randn(64, 8)\ndata = torch.utils.data.TensorDataset(x, x.sum(1))", False),
+        ("data = read() if args.real else Noise(100)", False),
+        ("if args.real:\n    data = read()\nelse:\n    data = Noise(100)", False),
+        ("data = Noise(100) if args.dummy else read()", True),
+        ("data = Noise(100) if which else read()", True),
+        ("data = RandomCropDataset(files)", True),
+        ("data = SyntheticTalks(files)", True),
+        ("x = torch.load('x.pt')\ndata = torch.utils.data.TensorDataset(x, x.sum(1))", True),
+    ],
+)
+def test_samples_that_are_made_up_have_no_order(data: str, told: bool) -> None:
+    head = "import argparse, torchvision\n" + MADE_UP
+    text = f"{head}{data}\ns = DistributedSampler(data)\nfor epoch in range(3):\n    model(s).backward()"
+    assert ("code.samplers" in found(text)) is told
+
+
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [
+        ("exit()", False),
+        ("quit(0)", False),
+        ("import sys\nsys.exit(0)", False),
+        ("os._exit(0)", False),
+        ("raise SystemExit", False),
+        ("if done:\n    raise SystemExit\nelse:\n    raise ValueError", False),
+        ("if done:\n    exit()", True),
+        ("def leave():\n    exit()", True),
+        ("with open('log') as log:\n    log.exit()", True),
+    ],
+)
+def test_what_stands_behind_the_end_of_a_program_is_not_judged(end: str, told: bool) -> None:
+    sampler = "s = DistributedSampler(data)\n"
+    epochs = "for epoch in range(3):\n    for x in b:\n        model.module(x).backward()\n"
+    names = {"code.samplers", "code.bypassed_models"}
+    assert names & found(f"{sampler}{end}\n{epochs}").keys() == (names if told else set())
+
+
+@pytest.mark.parametrize(("end", "told"), [("return model", False), ("raise ValueError", False), ("print(1)", True)])
+def test_what_stands_behind_the_end_of_a_function_is_not_judged(end: str, told: bool) -> None:
+    text = f"def train(model):\n    {end}\n    for x in b:\n        model.module(x).backward()\ntrain(model)\n"
+    assert ("code.bypassed_models" in found(text)) is told
+
+
 @pytest.mark.parametrize(
     ("text", "name"),
     [

@@ -22,6 +22,9 @@ def told(*paths):
         f"# we met errors without these on 20 nodes\nexport NCCL_PROTO=Simple\n{SLOW}",
         f"# 避免多卡训练时卡死\n{SLOW}",
         f"{SLOW}  # an RTX 4090 takes it",
+        f"{SLOW}  # for readable error messages",
+        f"# to see where a kernel fails\n{SLOW}",
+        f"{SLOW}  # the stack trace is wrong without",
         f"# so that a timeout ends the run\n{SLOW}",
         f"# a workaround:\n# the driver of our machines loses kernels\n{SLOW}",
     ],
@@ -36,6 +39,7 @@ def test_a_reason_beside_what_is_slow_makes_a_note(tree, lines):
     [
         SLOW,
         f"{SLOW}  # see the kernels in order",
+        f"{SLOW}  # errors and messages of the launch",
         f"# the launch hangs without a port\n\n{SLOW}",
         f"# needed by the data\ncd data\n{SLOW}",
         f"# Unless required by law, this\n# is given\n# as it is\n# without\n# any warranty\n{SLOW}",

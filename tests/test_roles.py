@@ -33,6 +33,8 @@ class TestWhatIsNotJudged:
             "deepspeed --num_gpus 8 tools/split_tp_partitions.py --deepspeed_config ds.json",
             "deepspeed --num_gpus 8 tools/weight_quantize.py --deepspeed_config ds.json",
             "deepspeed --num_gpus 8 doc_index.py --deepspeed_config ds.json",
+            "deepspeed --num_gpus 8 dump_features.py --deepspeed_config ds.json",
+            "deepspeed --num_gpus 8 embed.py --deepspeed_config ds.json",
             "deepspeed --num_gpus 8 tools/convert_checkpoint/model.py --deepspeed_config ds.json",
             "deepspeed --num_gpus 8 model.py --load_platform hf --save_platform mcore --deepspeed_config ds.json",
             "deepspeed --num_gpus 8 model.py --target-tensor-model-parallel-size 4 --deepspeed_config ds.json",
@@ -76,6 +78,20 @@ class TestWhatIsNotJudged:
     def test_a_program_with_a_switch_for_training_trains_where_it_is_given(self, tree, words, judged):
         tree({"run.sh": f"deepspeed --num_gpus 8 main.py {words} --deepspeed_config ds.json\n", "ds.json": BROKEN})
         tree({"main.py": "args = parse()\nif args.do_train:\n    train(args)\nelse:\n    evaluate(args)\n"})
+        assert ("batch-triple-mismatch" in rules("run.sh")) == judged
+
+    @pytest.mark.parametrize(
+        ("code", "judged"),
+        [
+            ("labels.encoder.fit(rows)\nwith torch.no_grad():\n    save(model(rows))\n", False),
+            ("StandardScaler().fit_transform(rows)\nlabel_encoder.fit(rows)\nsave(model(rows))\n", False),
+            ("label_encoder.fit(rows)\nmodel(rows).backward()\n", True),
+            ("with torch.no_grad():\n    check(model)\ntrainer.fit(model)\n", True),
+        ],
+    )
+    def test_a_program_that_fits_encoders_alone_does_not_train(self, tree, code, judged):
+        tree({"run.sh": "deepspeed --num_gpus 8 features.py --deepspeed_config ds.json\n", "ds.json": BROKEN})
+        tree({"features.py": f"import torch\n{code}"})
         assert ("batch-triple-mismatch" in rules("run.sh")) == judged
 
     @pytest.mark.parametrize(

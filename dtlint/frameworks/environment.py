@@ -100,7 +100,7 @@ def _member(name: str, word: Word) -> Member:
 
 def _absent(name: str, place: Span, sourced: str) -> Member:
     if sourced:
-        hidden = Unknown(f"{sourced}, which is sourced and not at hand, may export it", "--env NAME=VALUE")
+        hidden = Unknown(f"{sourced}, which is not at hand, may export it", "--env NAME=VALUE")
         return Member(place, {"name": written(name, place), "value": hidden})
     unset = assumed("", "the shell that starts the script may export it", "--env NAME=VALUE")
     return Member(place, {"name": written(name, place), "value": unset})

@@ -1,15 +1,19 @@
-"""Findings on runs whose steps a price says little about: those that answer prompts between them, and trials."""
+"""Findings on runs whose steps a price says little about: those that answer prompts between them, trials, and
+what is put aside.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import PurePosixPath
 
 from dtlint.plan import Plan
 from dtlint.record import NamedTuple
 from dtlint.rulebook.hits import Hit
 from dtlint.runs.model import Run
+from dtlint.source import Source
 
 WASTES = "slower"
 
@@ -48,6 +52,8 @@ GPT-2); two layers are a larger model cut short.
 
 _TRIALS = frozenset(("tiny", "smoke", "debug", "debugging", "test", "toy", "sanity", "dummy", "profile", "profiling"))
 """Words in the names of files that say what a run is for."""
+_PUT_ASIDE = frozenset(("deprecated", "obsolete", "outdated", "archive", "archives", "archived", "old"))
+"""Words in the names of folders and files that are kept, and no longer used."""
 _CONFIGS = (".yaml", ".yml", ".toml", ".json")
 _SCRIPTS = (".sh", ".bash", ".slurm", ".sbatch")
 
@@ -79,6 +85,28 @@ def as_sketched(hit: Hit, runs: Sequence[Run]) -> Hit:
     if hit.run is None or hit.outcome != WASTES or not is_sketch(runs[hit.run]):
         return hit
     return hit._replace(certain="advice")
+
+
+def as_put_aside(hit: Hit, sources: Sequence[Source]) -> Hit:
+    """A hit that only slows down a run as advice, where nobody asks about the run and it lies in what is put aside."""
+    if hit.run is None or hit.outcome != WASTES or not is_put_aside(hit.anchor.span.path, sources):
+        return hit
+    return hit._replace(certain="advice")
+
+
+def is_put_aside(path: str, sources: Sequence[Source]) -> bool:
+    """Whether a file, or a folder that it lies in, says by its name that it is kept and no longer used; the folders
+    around everything that was read say nothing of one file.
+    """
+    if not _is_kept(path):
+        return False
+    levels = zip(*(each.path.split("/")[:-1] for each in sources), strict=False)
+    around = sum(1 for _ in takewhile(lambda names: len(set(names)) == 1, levels))
+    return _is_kept("/".join(path.split("/")[around:]))
+
+
+def _is_kept(path: str) -> bool:
+    return not _PUT_ASIDE.isdisjoint(re.split(r"[^a-z]+", path.lower()))
 
 
 def is_sketch(run: Run) -> bool:

@@ -17,6 +17,7 @@ REASON = re.compile(
     r"|\bfail(s|ed|ing|ure)?\b.{0,40}\b(without|otherwise|unless)\b|\bwork[- ]?arounds?\b"
     r"|(?<!not )(?<!no )\bneed(s|ed)?\b|\b(required|requires|necessary|because|otherwise)\b"
     r"|\bto avoid\b|\b(bugs?|issues?)\b|\bmemory leaks?\b|\bout of memory\b|\boom\b|\btime-?outs?\b|\bno effect\b"
+    r"|\berror (reports?|reporting|handling|messages?)\b|\bstack ?traces?\b|\bto (see|find|tell|show) where\b"
     r"|\breproducib|\bdetermini|\bfor stability\b|\bRTX\b|\b[345]0[6-9]0(ti)?\b"
     r"|避免|防止|解决|否则|不支持|报错|卡住|卡死|死锁|超时|必须|需要",
     re.IGNORECASE,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from dtlint.frameworks import Reading
+from dtlint.frameworks.ray_submit import as_submitted
 from dtlint.frameworks.scripts import Start, started_script
 from dtlint.languages.shell.state import Caller
 from dtlint.languages.traced import Command, Script, World, path_from_folder
@@ -81,9 +82,10 @@ class Calls:
         """The launches of a script in one world, with those of the scripts that it starts, in order. A command that
         starts a script which launches is no launch itself, whatever its words name.
         """
-        for number, command in enumerate(world.commands):
-            inner = list(self._inside(command, reached, world._replace(commands=world.commands[:number])))
-            yield from inner or self._own(command, reached, world)
+        for number, written in enumerate(world.commands):
+            before = world._replace(commands=world.commands[:number])
+            command = as_submitted(written, before.commands)
+            yield from list(self._inside(command, reached, before)) or self._own(command, reached, world)
 
     def _own(self, command: Command, reached: Reached, world: World) -> Iterator[Launched]:
         read = self._reader(reached, world.files)

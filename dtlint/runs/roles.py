@@ -16,6 +16,7 @@ PROGRAMS = frozenset(
         "test", "benchmark", "checkpoint", "download", "validation", "validate", "verify", "sanity", "smoke",
         "partitions", "reshard", "demo", "demos", "gradio", "streamlit", "webui", "serving", "sample", "samples",
         "sampling", "extract", "encode", "retrieve", "visualize", "ptq", "quantize", "calibrate", "index", "indexer",
+        "dump", "embed",
     )
 )  # fmt: skip
 """Words in a program's name that say what else it does; `train` beside them wins (`train_eval.py`)."""
@@ -48,8 +49,13 @@ TRAINS = r"train(?!ed)"
 NO_TRAINER = r"(?<![a-z])(no|without)_?trainer"
 """What a program's name holds that says which class it does without, and not whether it trains."""
 
-TRAINING = r"\bbackward\b|\boptim\.|\boptimizer\b|Optimizer|Trainer|\.fit\(|train\(|\.step\(|import \*"
-"""What a Python program that trains has at least one of, be it in what it calls of another module."""
+TRAINING = (
+    r"\bbackward\b|\boptim\.|\boptimizer\b|Optimizer|Trainer|(?<!encoder)(?<!scaler)(?<!pca)\.fit\(|train\(|\.step\("
+    r"|import \*"
+)
+"""What a Python program that trains has at least one of, be it in what it calls of another module. Encoders of labels
+and scalers of data are fitted by programs that only run a model, too.
+"""
 
 
 CONFIGS = frozenset(("eval", "evaluate", "evaluation", "infer", "inference", "predict", "test", "tests", "unit_tests"))

@@ -10,6 +10,7 @@ from functools import partial
 from dtlint.frameworks import Member
 from dtlint.frameworks.code.epoch_edits import told
 from dtlint.frameworks.code.lone_runs import is_for_one_rank
+from dtlint.frameworks.code.made_up import is_made_up
 from dtlint.frameworks.code.ranks import among_ranks
 from dtlint.frameworks.code.renewing import is_renewed, mixes_between, tells_by_hand
 from dtlint.languages.python.bindings import dotted
@@ -78,7 +79,8 @@ def samplers(program: Program) -> tuple[Member, ...]:
     if tells_by_hand(program) or mixes_between(program, epochs):
         return ()
     once = (call for call in found if not is_renewed(call, epochs) and not is_for_one_rank(call.place))
-    return tuple(_member(call, loops) for call in once if stands(among_ranks(call.place)) is not False)
+    ordered = (call for call in once if stands(among_ranks(call.place)) is not False and not is_made_up(call))
+    return tuple(_member(call, loops) for call in ordered)
 
 
 def is_left_to_front_end(program: Program) -> bool:

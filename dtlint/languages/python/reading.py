@@ -12,6 +12,7 @@ from dtlint.languages.python.bindings import (
     bind_imports,
     bind_parameters,
     bind_target,
+    dotted,
     imported_by,
     inner_name,
 )
@@ -21,6 +22,8 @@ from dtlint.record import NamedTuple
 from dtlint.source import Problem, Source
 
 _EXITS = (ast.Return, ast.Continue, ast.Break, ast.Raise)
+_ENDS = frozenset(("exit", "quit", "sys.exit", "os._exit", "os.abort"))
+"""Functions that end the program."""
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 _IMPORTS = (ast.Import, ast.ImportFrom)
@@ -250,13 +253,22 @@ def _expressions(nodes: Iterable[object], task: _Task) -> list[_Task]:
 
 
 def _block(body: Iterable[ast.AST], scope: Scope, guards: tuple[Guard, ...], loops: tuple[ast.AST, ...]) -> list[_Task]:
-    """The statements of a block; what follows `if x: continue` stands under `not x`."""
+    """The statements of a block up to one that always leaves it; what follows `if x: continue` stands under `not x`."""
     children: list[_Task] = []
     for node in body:
         children.append((node, scope, guards, loops))
+        if _ends(node):
+            break
         if isinstance(node, ast.If) and not node.orelse and _leaves(node.body):
             guards = (*guards, Guard(node.test, False))
     return children
+
+
+def _ends(node: ast.AST) -> bool:
+    """Whether nothing behind a statement in its block is reached: it leaves the block, or ends the program."""
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        return dotted(node.value.func) in _ENDS
+    return isinstance(node, _EXITS) or (isinstance(node, ast.If) and _leaves([node]))
 
 
 def _leaves(body: list[ast.stmt]) -> bool:
