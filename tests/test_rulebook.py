@@ -434,6 +434,7 @@ def test_nothing_to_gain_gives_no_summary() -> None:
 FAILS = rule("when: parallel.pipeline > 1\noutcome: launch-fails\nat: parallel.pipeline", name="fails", id="TST002")
 TORN = "parallel.world_size = 16\nparallel.tensor = 16\nparallel.pipeline = 3\nparallel.context = 1"
 WHOLE = TORN.replace("world_size = 16", "world_size = 48")
+FIT = TORN.replace("pipeline = 3", "pipeline = 1")
 
 
 def told(text: str, *more: str, config: Config | None = None) -> Report:
@@ -466,5 +467,11 @@ def test_a_waste_is_told_where_the_launch_may_start_or_has_a_layout(text: str, c
 
 
 def test_a_waste_of_several_runs_is_told_of_those_that_start() -> None:
-    found = {each.rule: each.runs for each in told(TORN, WHOLE).findings}
-    assert found == {"fails": (0, 1), "a-rule": (1,)}
+    found = {each.rule: each.runs for each in told(TORN, FIT).findings}
+    assert found == {"fails": (0,), "a-rule": (1,)}
+
+
+def test_a_launch_that_fails_wastes_nothing_where_nobody_asks_about_it() -> None:
+    report = told(WHOLE, FIT)
+    assert {each.rule: each.runs for each in report.findings} == {"fails": (0,), "a-rule": (1,)}
+    assert [each.rule for each in told(WHOLE, WHOLE.replace("= 3", "= 5")).moot] == ["a-rule"]

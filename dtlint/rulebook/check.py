@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import cast
 
@@ -18,14 +18,14 @@ from dtlint.rulebook.finding import Finding, Remedy, Summary, Undecided
 from dtlint.rulebook.forked import as_of_releases
 from dtlint.rulebook.hits import Hit, by_cause, on_runs, on_tree, tree_of, undecided, values_told
 from dtlint.rulebook.ignores import COLLECTIONS, Ignore, collections_of, hiding, ignores_in, left_out, standing_before
-from dtlint.rulebook.lesser import as_put_aside, as_sketched, as_weighed
+from dtlint.rulebook.lesser import as_left_over, as_put_aside, as_sketched, as_weighed
 from dtlint.rulebook.machines import as_started
 from dtlint.rulebook.price import Priced, Watch, priced_proposals, remedies_of
 from dtlint.rulebook.ready import ReadyRule, formula_of
 from dtlint.rulebook.reasons import with_reason
 from dtlint.rulebook.rule import SEVERITIES, WORST_FIRST, Rule, Severity
 from dtlint.rulebook.slight import as_noticed
-from dtlint.rulebook.stopped import cause_of, is_moot, remarks, spare_runs, stopped_runs
+from dtlint.rulebook.stopped import cause_of, idle_runs, is_moot, remarks
 from dtlint.rulebook.summary import summary_of
 from dtlint.rulebook.toll import cost_of, cost_of_tree
 from dtlint.rulebook.unlaunched import as_known
@@ -95,14 +95,21 @@ def check(runs: RunSet, rules: Sequence[Rule], config: Config) -> Report:
     on_comments = [mark for mark in on_tree(runs, comments, about_ignores) if isinstance(mark, Hit)]
     seen = [each for each in (*sightings, *_sighted(on_comments, config)) if _shows(each.finding, runs, config)]
     new, known = _without_known(seen, runs, config)
-    apart, failing, unstarted = _apart(new, hits, config, spare_runs(runs.runs))
+    idle = idle_runs(runs.runs, asked, hits, [each.finding for each in new])
+    apart, moot = _apart(new, hits, config, idle)
     all_asked = len(asked) == len(runs.runs)
     told = apart if all_asked else [_earned(each, asked, runs.asked, config) for each in apart]
     lowered = sum(each is not other for each, other in zip(told, apart, strict=True))
     findings, summary = _priced(told, hits, others, runs)
-    untold = (*remarks(len(failing), len(unstarted)), *remark(lowered), *_flood(len(told)))
+    untold = (
+        *remarks(idle[each.hit.run] for each in moot if each.hit.run is not None),
+        *remark(lowered),
+        *_flood(len(told)),
+    )
     said = (*runs.remarks, *new_ignores, *known, *untold)
-    return Report(_in_order(findings), open_rules, summary, runs.runs, in_force, said, (*failing, *unstarted))
+    return Report(
+        _in_order(findings), open_rules, summary, runs.runs, in_force, said, tuple(each.finding for each in moot)
+    )
 
 
 def _sure(hit: Hit, runs: RunSet, asked: frozenset[int]) -> Hit:
@@ -111,7 +118,10 @@ def _sure(hit: Hit, runs: RunSet, asked: frozenset[int]) -> Hit:
     """
     weighed = as_weighed(as_of_releases(as_known(hit, runs.runs), runs.runs), runs.runs)
     sure = with_reason(as_started(weighed), runs.sources)
-    return sure if hit.run in asked else as_noticed(as_put_aside(as_sketched(sure, runs.runs), runs.sources))
+    if hit.run in asked:
+        return sure
+    slight = as_noticed(as_put_aside(as_sketched(sure, runs.runs), runs.sources))
+    return as_left_over(slight, runs.runs)
 
 
 def _without_known(
@@ -135,24 +145,20 @@ def _without_known(
 
 
 def _apart(
-    sightings: Sequence[Sighting], hits: Sequence[Hit], config: Config, spare: frozenset[int]
-) -> tuple[Sequence[Sighting], list[Finding], list[Finding]]:
+    sightings: Sequence[Sighting], hits: Sequence[Hit], config: Config, idle: Mapping[int, str]
+) -> tuple[Sequence[Sighting], list[Sighting]]:
     """What there is to say of runs that start, and why the others do not; and what is moot, since no such run starts,
     or nothing starts it. A waste of several kinds of run is told of those that start.
     """
-    stopped = stopped_runs(hits, [each.finding for each in sightings])
-    if not stopped and not spare:
-        return sightings, [], []
     kept: list[Sighting] = []
-    failing: list[Finding] = []
-    unstarted: list[Finding] = []
+    moot: list[Sighting] = []
     for each in sightings:
-        started = [each.hit] if not is_moot(each.hit, stopped, spare) else _of_started(each, hits, stopped, spare)
+        started = [each.hit] if not is_moot(each.hit, idle) else _of_started(each, hits, idle)
         if not started:
-            (failing if each.hit.run in stopped else unstarted).append(each.finding)
+            moot.append(each)
         else:
             kept.append(each if started == [each.hit] else _sighting(started, config))
-    return kept, failing, unstarted
+    return kept, moot
 
 
 def _earned(sighting: Sighting, asked: frozenset[int], named: frozenset[str], config: Config) -> Sighting:
@@ -164,11 +170,11 @@ def _earned(sighting: Sighting, asked: frozenset[int], named: frozenset[str], co
     return sighting if finding is sighting.finding else sighting._replace(finding=finding)
 
 
-def _of_started(sighting: Sighting, hits: Sequence[Hit], stopped: frozenset[int], spare: frozenset[int]) -> list[Hit]:
+def _of_started(sighting: Sighting, hits: Sequence[Hit], idle: Mapping[int, str]) -> list[Hit]:
     """The hits of a sighting's rule at its place in runs that start."""
     cause, values = cause_of(sighting.hit), values_told(sighting.hit)
     alike = (each for each in hits if cause_of(each) == cause and values_told(each) == values)
-    return [each for each in alike if not is_moot(each, stopped, spare)]
+    return [each for each in alike if not is_moot(each, idle)]
 
 
 def _flood(count: int) -> Iterator[str]:

@@ -109,6 +109,13 @@ def _is_kept(path: str) -> bool:
     return not _PUT_ASIDE.isdisjoint(re.split(r"[^a-z]+", path.lower()))
 
 
+def as_left_over(hit: Hit, runs: Sequence[Run]) -> Hit:
+    """A hit as advice, where nobody asks about the run and its program is not in the repository."""
+    if hit.run is None or not runs[hit.run].left_over:
+        return hit
+    return hit._replace(certain="advice", remark=hit.remark or f"{runs[hit.run].left_over} is not in this repository")
+
+
 def is_sketch(run: Run) -> bool:
     """Whether a run is there to try something out: by its steps, its model, or the name of its script."""
     return _is_short(run.plan) or _has_toy(run.plan) or any(_is_named(path, _SCRIPTS) for path in run.files)

@@ -1,10 +1,12 @@
-"""Runs that surely do not start and whose degrees no number of replicas completes, and configs that nothing starts:
-what they would waste in each step is not told, for there is no step that it could be a share of.
+"""Runs of which no step is made: they surely do not start, or nothing starts them. What they would waste in each step
+is not told, for there is no step that it could be a share of. Who asks about a launch that fails for a reason that is
+soon mended hears what it wastes then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from dtlint.plan import Plan
 from dtlint.rulebook.confidence import confidence
@@ -15,19 +17,36 @@ from dtlint.runs.model import Run
 FAILS = "launch-fails"
 WASTES = "slower"
 
+UNFIT = "the degrees do not fit the processes, and the launch fails"
+FAILED = "the launch fails"
+ABSENT = "the program is not in this repository"
+UNUSED = "no launch here takes the config"
 
-def stopped_runs(hits: Iterable[Hit], told: Sequence[Finding]) -> frozenset[int]:
-    """The runs without a layout whose launch fails for certain, by errors among the findings `told`: they are neither
-    ignored nor lowered by the team, nor do they hang on an assumption.
+
+def idle_runs(
+    runs: Sequence[Run], asked: Collection[int], hits: Sequence[Hit], told: Sequence[Finding]
+) -> dict[int, str]:
+    """The runs of which no step is made, and why: configs that the launches beside them do not take; where nobody asks
+    about it, a launch of a program that is not here; and launches that fail by errors among the findings `told`.
+    """
+    spare = {index: UNUSED for index, run in enumerate(runs) if run.spare}
+    absent = {index: ABSENT for index, run in enumerate(runs) if run.left_over and index not in asked}
+    return {**spare, **absent, **_failing(hits, asked, told)}
+
+
+def _failing(hits: Iterable[Hit], asked: Collection[int], told: Sequence[Finding]) -> dict[int, str]:
+    """The runs whose launch fails for certain, by errors that are neither ignored nor lowered by the team, nor hang on
+    an assumption: those without a layout, and all that nobody asks about.
     """
     errors = {
         (each.id, each.span.path, each.span.start)
         for each in told
         if each.outcome == FAILS and each.severity == "error"
     }
-    failing = (hit for hit in hits if cause_of(hit) in errors)
-    certain = (hit for hit in failing if _is_certain(hit) and not _has_layout(hit.scope.plan))
-    return frozenset(hit.run for hit in certain if hit.run is not None)
+    certain = [hit for hit in hits if cause_of(hit) in errors and _is_certain(hit)]
+    stopped = {hit.run: FAILED for hit in certain if hit.run is not None and hit.run not in asked}
+    unfit = {hit.run: UNFIT for hit in certain if hit.run is not None and not _has_layout(hit.scope.plan)}
+    return {**stopped, **unfit}
 
 
 def cause_of(hit: Hit) -> tuple[str, str, int]:
@@ -36,7 +55,7 @@ def cause_of(hit: Hit) -> tuple[str, str, int]:
 
 
 def _is_certain(hit: Hit) -> bool:
-    return hit.verdict.outcome == FAILS and confidence(hit.ready, hit.scope) == "high"
+    return hit.outcome == FAILS and confidence(hit.ready, hit.scope) == "high"
 
 
 def _has_layout(plan: Plan) -> bool:
@@ -47,16 +66,11 @@ def _has_layout(plan: Plan) -> bool:
     return plan.value("parallel.data") is not None or any(plan.value(name) is None for name in needed)
 
 
-def spare_runs(runs: Iterable[Run]) -> frozenset[int]:
-    """The configs that the launches beside them do not take."""
-    return frozenset(index for index, run in enumerate(runs) if run.spare)
-
-
-def is_moot(hit: Hit, stopped: Collection[int], spare: Collection[int]) -> bool:
+def is_moot(hit: Hit, idle: Mapping[int, str]) -> bool:
     """Whether a hit tells what a run wastes that there is not; what is wrong in a file that nothing starts stays."""
-    if hit.verdict.outcome != WASTES:
+    if hit.verdict.outcome != WASTES or hit.run is None or hit.run not in idle:
         return False
-    return hit.run in stopped or (hit.run in spare and not _is_of_the_file(hit))
+    return idle[hit.run] != UNUSED or not _is_of_the_file(hit)
 
 
 def _is_of_the_file(hit: Hit) -> bool:
@@ -65,12 +79,10 @@ def _is_of_the_file(hit: Hit) -> bool:
     return each is not None and each.collection.startswith("config.")
 
 
-def remarks(failing: int, unused: int) -> Iterator[str]:
-    """What is said of the findings that are left out: of launches that fail, and of configs that nothing starts."""
-    if failing:
-        yield f"{_warnings(failing)} not told: the degrees do not fit the processes, and the launch fails"
-    if unused:
-        yield f"{_warnings(unused)} not told: no launch here takes the config"
+def remarks(reasons: Iterable[str]) -> Iterator[str]:
+    """What is said of the findings that are left out, given why each of them is."""
+    for reason, count in Counter(reasons).items():
+        yield f"{_warnings(count)} not told: {reason}"
 
 
 def _warnings(count: int) -> str:

@@ -62,7 +62,8 @@ class Run(NamedTuple):
     """One plan and the files that it was read from. `launch` is None for a config that nothing launches.
 
     `branch` is the condition under which a forked plan holds; `assumptions` are sentences on how the files were joined.
-    `spare` is a config of an engine that the launches beside it do not take (spare.py).
+    `spare` is a config of an engine that the launches beside it do not take (spare.py). `left_over` is the path
+    of a program that did not come along from the repository of which this one is a copy (left_over.py).
     """
 
     launch: Launch | None
@@ -73,6 +74,7 @@ class Run(NamedTuple):
     plan: Plan
     assumptions: tuple[str, ...] = ()
     spare: bool = False
+    left_over: str = ""
 
     @property
     def files(self) -> tuple[str, ...]:

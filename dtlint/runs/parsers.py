@@ -40,7 +40,7 @@ def parser_reading(tree: Tree, folders: Sequence[Path], readings: Sequence[Readi
     """
     if not any(reading.layer == "megatron-arguments" and not reading.frontend for reading in readings):
         return []
-    source = next(_parsers(tree, folders), None)
+    source = parser_of(tree, folders)
     if source is None or _FROM_CLASSES in source.text:
         return []
     from dtlint.frameworks.megatron.known import training_names
@@ -69,6 +69,11 @@ def types_of(arguments: Iterable[Argument]) -> dict[str, str]:
 
 def _type(argument: Argument) -> str:
     return argument.kind if argument.action == "store" else "flag"
+
+
+def parser_of(tree: Tree, folders: Sequence[Path]) -> Source | None:
+    """The file of Megatron's parser that lies in one of the folders, or above it."""
+    return next(_parsers(tree, folders), None)
 
 
 def _parsers(tree: Tree, folders: Sequence[Path]) -> Iterator[Source]:

@@ -9,6 +9,7 @@ from dtlint.account import is_file, is_folder, is_there
 from dtlint.runs.broken import told_of
 from dtlint.runs.join import Joiner
 from dtlint.runs.kinds import bytes_of, kind_of, kind_of_text, relevant, searched
+from dtlint.runs.left_over import marked as left_over
 from dtlint.runs.listing import MOST_FILES
 from dtlint.runs.model import FileProblem, Options, Run, RunSet
 from dtlint.runs.spare import marked
@@ -45,7 +46,9 @@ def read_runs(paths: Sequence[Path], options: Options, stdin: str | None = None)
     _remark_listing(joiner, tree)
     found = joiner.finish(tuple(problems), focus)
     asked = frozenset(tree.shown(path.resolve()) for path in named if not is_folder(path)) | {"<stdin>"}
-    found = found._replace(runs=marked(found.runs, asked), problems=tuple(told_of(found.problems, asked)))
+    found = found._replace(
+        runs=left_over(marked(found.runs, asked), tree), problems=tuple(told_of(found.problems, asked))
+    )
     below = _below([path for path in named if is_folder(path)], found.sources)
     return found._replace(focus=focus | below | _started(focus, found.runs), asked=asked)
 

@@ -1,0 +1,61 @@
+"""Launches left over from the repository that this one is a copy of: nothing is wasted where no program starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dtlint.api import check
+
+PARSER = """def add(parser):
+    parser.add_argument('--num-layers', type=int)
+    parser.add_argument('--tensor-model-parallel-size', type=int)
+    parser.add_argument('--pipeline-model-parallel-size', type=int)
+    parser.add_argument('--micro-batch-size', type=int)
+"""
+ARGUMENTS = """  --num-layers 24 --hidden-size 2048 --num-attention-heads 16 --seq-length 2048 --max-position-embeddings 2048 \\
+  --pipeline-model-parallel-size 4 --micro-batch-size 4 --global-batch-size 64 --train-iters 500000 --bf16
+"""
+COPY = {"megatron/arguments.py": PARSER}
+GONE = f"torchrun --nproc_per_node 8 pretrain_gpt.py \\\n{ARGUMENTS}"
+OTHER = "torchrun --nproc_per_node 8 train.py --bf16 True --output_dir out --per_device_train_batch_size 1\n"
+REST = {"other.sh": OTHER, "train.py": "import transformers\n"}
+
+
+def found(*paths: str) -> dict[str, str]:
+    return {each.rule: each.severity for each in check([Path(path) for path in paths]).findings}
+
+
+def test_what_a_launch_of_a_program_that_is_not_here_would_waste_is_not_told(tree) -> None:
+    tree({**COPY, **REST, "examples/gpt.sh": GONE})
+    assert "pipeline-bubble" not in found(".")
+    assert any("the program is not in this repository" in remark for remark in check([Path()]).remarks)
+
+
+def test_its_errors_are_notes(tree) -> None:
+    tree({**COPY, **REST, "examples/gpt.sh": GONE.replace("--num-layers 24", "--num-layers 22")})
+    assert found(".")["layers-not-divisible"] == "note"
+    assert found("examples/gpt.sh")["layers-not-divisible"] == "error"
+
+
+def test_a_launch_that_the_user_names_is_judged_in_full(tree) -> None:
+    tree({**COPY, **REST, "examples/gpt.sh": GONE})
+    assert found("examples/gpt.sh")["pipeline-bubble"] == "warning"
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"examples/gpt.sh": GONE},
+        {**COPY, "examples/gpt.sh": GONE, "pretrain_gpt.py": "from megatron import arguments\n"},
+        {**COPY, "examples/gpt.sh": GONE, "tools/pretrain_gpt.py": "from megatron import arguments\n"},
+        {**COPY, "examples/gpt.sh": GONE.replace("pretrain_gpt", "$MEGATRON/pretrain_gpt")},
+        {**COPY, "examples/gpt.sh": GONE.replace("pretrain_gpt", "/opt/megatron/pretrain_gpt")},
+        {**COPY, "examples/gpt.sh": GONE.replace("pretrain_gpt", "path_to_megatron/pretrain_gpt")},
+    ],
+    ids=["no copy", "at the root", "in a folder", "behind a variable", "on a machine", "to be filled in"],
+)
+def test_a_program_that_may_lie_elsewhere_wastes(tree, files: dict[str, str]) -> None:
+    tree({**files, **REST})
+    assert found(".")["pipeline-bubble"] == "warning"
