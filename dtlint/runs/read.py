@@ -45,7 +45,7 @@ def read_runs(paths: Sequence[Path], options: Options, stdin: str | None = None)
     _remark_listing(joiner, tree)
     found = joiner.finish(tuple(problems), focus)
     asked = frozenset(tree.shown(path.resolve()) for path in named if not is_folder(path)) | {"<stdin>"}
-    found = found._replace(runs=marked(found.runs, asked), problems=tuple(told_of(found.problems, asked)))
+    found = found._replace(runs=marked(found.runs, asked), problems=tuple(told_of(found.problems, found.runs, asked)))
     below = _below([path for path in named if is_folder(path)], found.sources)
     return found._replace(focus=focus | below | _started(focus, found.runs), asked=asked)
 
