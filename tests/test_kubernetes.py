@@ -137,6 +137,32 @@ class TestPyTorchJob:
         found = {finding.rule for finding in check([tmp_path]).findings}
         assert ("hostfile-slot-mismatch" in found) is (processes is not None)
 
+    def test_what_the_program_says_stands_in_for_what_its_launcher_was_given(self, tmp_path: Path) -> None:
+        """The trainer takes its processes from torchrun; that these are as many as its own devices is assumed."""
+        text = """\
+            apiVersion: kubeflow.org/v1
+            kind: PyTorchJob
+            metadata: {name: tune}
+            spec:
+              elasticPolicy: {minReplicas: 1}
+              nprocPerNode: "4"
+              pytorchReplicaSpecs:
+                Worker:
+                  replicas: 8
+                  template:
+                    spec:
+                      containers:
+                        - name: pytorch
+                          command: [torchrun, pretrain.py, --config-path=conf, --config-name=small]
+                          args: [++trainer.devices=4, ++trainer.num_nodes=2, ++model.micro_batch_size=2,
+                                 ++model.tensor_model_parallel_size=1]
+                          resources: {limits: {nvidia.com/gpu: 1}}
+            """
+        processes = run_in(tmp_path, text).plan.get("launch.processes_per_node")
+        assert isinstance(processes, Value) and (processes.value, processes.origin.kind) == (4, "assumed")
+        found = {finding.rule for finding in check([tmp_path / "job.yaml"]).findings}
+        assert "hostfile-slot-mismatch" not in found
+
     @pytest.mark.parametrize(
         ("resource", "devices", "told"),
         [
