@@ -134,13 +134,15 @@ class Problem(NamedTuple):
 
     `fatal` problems leave nothing or not all of the file readable; the others are legal for some loaders only
     (`loader` names
-    the kind: "json" for what strict JSON refuses, "duplicate" for a repeated key).
+    the kind: "json" for what strict JSON refuses, "duplicate" for a repeated key). `unrun` is the part of a script that
+    is not run for it, None where that is not known.
     """
 
     span: Span
     message: str
     fatal: bool = True
     loader: str = ""
+    unrun: Span | None = None
 
 
 class Unreadable(Exception):  # noqa: N818 - a fact about a file, not a programming error

@@ -196,6 +196,23 @@ def test_what_depends_on_an_unknown_stage_is_claimed() -> None:
     assert "config.inert" not in reading.collections
 
 
+@pytest.mark.parametrize(
+    ("zero", "device", "matters"),
+    [
+        ('"cpu_offload": true', "cpu", "no"),
+        ('"offload_optimizer": {"device": "cpu"}', "cpu", "no"),
+        ('"cpu_offload": false', "cpu", "yes"),
+        ('"offload_optimizer": {"device": "cpu"}', "nvme", "yes"),
+        ('"cpu_offload": true', "nvme", "yes"),
+    ],
+)
+def test_a_misplaced_section_changes_nothing_where_its_home_asks_for_the_same(
+    zero: str, device: str, matters: str
+) -> None:
+    reading = config(f'{{"zero_optimization": {{"stage": 3, {zero}}}, "offload_optimizer": {{"device": "{device}"}}}}')
+    assert members(reading, "config.inert", "key", "matters") == [("offload_optimizer", matters)]
+
+
 def test_offload_that_is_off_is_no_slip() -> None:
     reading = config('{"zero_optimization": {"stage": 1, "offload_param": {"device": "none"}, "cpu_offload": true}}')
     assert claims(reading) == {"sharding.stage": 1, "sharding.offload_optimizer": "cpu"}
@@ -225,17 +242,21 @@ def test_a_name_is_not_to_be_mended_where_deepspeed_refuses_it_beside_another(fp
 
 
 @pytest.mark.parametrize(
-    ("fp16", "remedy"),
+    ("fp16", "remedy", "severity"),
     [
-        ("true", "remove it: bf16 takes enabled, which DeepSpeed refuses beside fp16.enabled"),
-        ("false", "write enabled"),
+        ("true", "remove it: bf16 takes enabled, which DeepSpeed refuses beside fp16.enabled", "note"),
+        ("false", "write enabled", "error"),
     ],
 )
-def test_the_remedy_for_a_misspelt_switch_is_none_that_stops_the_run(tmp_path: Path, fp16: str, remedy: str) -> None:
+def test_a_misspelt_switch_is_not_to_be_mended_so_that_the_run_stops(
+    tmp_path: Path, fp16: str, remedy: str, severity: str
+) -> None:
+    """Where the switch could not be on, the run is the same without it."""
     text = f'{{"train_batch_size": 8, "fp16": {{"enabled": {fp16}}}, "bf16": {{"enable": true}}}}'
     (tmp_path / "ds.json").write_text(text)
+    (tmp_path / "requirements.txt").write_text("deepspeed==0.9.2\n")
     (found,) = [each for each in check([tmp_path]).findings if each.rule == "unknown-setting"]
-    assert [each.text for each in found.remedies] == [remedy]
+    assert ([each.text for each in found.remedies], found.severity) == ([remedy], severity)
 
 
 @pytest.mark.parametrize(

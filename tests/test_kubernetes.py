@@ -108,6 +108,78 @@ class TestPyTorchJob:
         nodes = run.plan.setting("launch.nodes")
         assert isinstance(nodes, Unknown) and nodes.reason == "between 1 and 4 nodes join (elastic)"
 
+    @pytest.mark.parametrize(
+        ("policy", "processes"),
+        [("{minReplicas: 1}", None), ("{minReplicas: 1, nProcPerNode: 4}", 4)],
+    )
+    def test_without_a_master_older_operators_do_not_hand_on_its_processes(
+        self, tmp_path: Path, policy: str, processes: int | None
+    ) -> None:
+        text = f"""\
+            apiVersion: kubeflow.org/v1
+            kind: PyTorchJob
+            metadata: {{name: tune}}
+            spec:
+              elasticPolicy: {policy}
+              nprocPerNode: "4"
+              pytorchReplicaSpecs:
+                Worker:
+                  replicas: 2
+                  template:
+                    spec:
+                      containers:
+                        - name: pytorch
+                          command: [torchrun, train.py]
+                          resources: {{limits: {{nvidia.com/gpu: 1}}}}
+            """
+        run = run_in(tmp_path, text)
+        assert run.plan.value("launch.processes_per_node") == processes
+        found = {finding.rule for finding in check([tmp_path]).findings}
+        assert ("hostfile-slot-mismatch" in found) is (processes is not None)
+
+    def test_what_the_program_says_stands_in_for_what_its_launcher_was_given(self, tmp_path: Path) -> None:
+        """The trainer takes its processes from torchrun; that these are as many as its own devices is assumed."""
+        text = """\
+            apiVersion: kubeflow.org/v1
+            kind: PyTorchJob
+            metadata: {name: tune}
+            spec:
+              elasticPolicy: {minReplicas: 1}
+              nprocPerNode: "4"
+              pytorchReplicaSpecs:
+                Worker:
+                  replicas: 8
+                  template:
+                    spec:
+                      containers:
+                        - name: pytorch
+                          command: [torchrun, pretrain.py, --config-path=conf, --config-name=small]
+                          args: [++trainer.devices=4, ++trainer.num_nodes=2, ++model.micro_batch_size=2,
+                                 ++model.tensor_model_parallel_size=1]
+                          resources: {limits: {nvidia.com/gpu: 1}}
+            """
+        processes = run_in(tmp_path, text).plan.get("launch.processes_per_node")
+        assert isinstance(processes, Value) and (processes.value, processes.origin.kind) == (4, "assumed")
+        found = {finding.rule for finding in check([tmp_path / "job.yaml"]).findings}
+        assert "hostfile-slot-mismatch" not in found
+
+    @pytest.mark.parametrize(
+        ("resource", "devices", "told"),
+        [
+            ("aws.amazon.com/neuron", None, False),
+            ("aws.amazon.com/neurondevice", None, False),
+            ("aws.amazon.com/neuroncore", 16, True),
+            ("nvidia.com/gpu", 16, True),
+        ],
+    )
+    def test_chips_of_several_devices_do_not_bound_the_processes(
+        self, tmp_path: Path, resource: str, devices: int | None, told: bool
+    ) -> None:
+        job = pytorch_job("[torchrun, --nproc_per_node=32, train.py]").replace("nvidia.com/gpu: 8", f"{resource}: 16")
+        run = run_in(tmp_path, job.replace("nodeSelector", "labels"))
+        assert run.plan.value("cluster.gpus_per_node") in (devices, 32 if devices is None else devices)
+        assert ("hostfile-slot-mismatch" in {finding.rule for finding in check([tmp_path]).findings}) is told
+
     def test_pods_that_follow_metrics_are_of_no_known_number(self, tmp_path: Path) -> None:
         policy = "elasticPolicy: {minReplicas: 1, maxReplicas: 9, metrics: [{type: Resource}]}\n"
         nodes = run_in(tmp_path, pytorch_job("[torchrun, train.py]", 1, policy)).plan.setting("cluster.nodes")

@@ -93,6 +93,19 @@ class TestFlagsAtFault:
         assert (member["last"], member["instead"]) == ("0.13", "--use-megatron-fsdp")
 
     @pytest.mark.parametrize(
+        ("flag", "effect"),
+        [
+            ("--use-mcore-models", "default"),
+            ("--use-dist-ckpt", "default"),
+            ("--ckpt-fully-parallel-save", "default"),
+            ("--dist-ckpt-format zarr", "ignored"),
+        ],
+    )
+    def test_a_flag_may_ask_for_what_newer_releases_do_unasked(self, flag: str, effect: str) -> None:
+        (member,) = fields(read(flag), "config.removed")
+        assert member["effect"] == effect
+
+    @pytest.mark.parametrize(
         ("more", "refused"),
         [
             ("", ["--no-position-embedding"]),

@@ -292,15 +292,28 @@ class TestScriptsThatCannotBeRead:
         "text",
         [
             "for name in a b typesdo\n  python -m src.train --name $name\ndone\n",
-            "torchrun train.py \\\n  | tee log | grep loss\ncat log |\n",
             "if true; then\n  torchrun main.py --do_train --do_eval \\\nfi\n",
             "if true; then\n  srun bash scripts/train.sh\n",
             "if true; then\n  python $PROGRAM --lr 1\n",
+            "torchrun train.py; cat log |\n",
+            "torchrun train.py --size small\nfor size in a b; do\n  torchrun train.py --size $size\n",
+            "start() {\n  torchrun train.py\n}\necho ready\nif true; then\n  start\n",
         ],
     )
     def test_a_script_that_breaks_before_its_training_is_told(self, tree, text):
         tree({"run.sh": text})
-        assert "unreadable-input" in {found.rule for found in check(["."]).findings if found.severity == "error"}
+        assert "unreadable-input" in {found.rule for found in check(["run.sh"]).findings if found.severity == "error"}
+
+    @pytest.mark.parametrize(
+        "behind",
+        ["else\n  echo none\nfi\n", "done\n", "cat log |\n", "echo 'over\n", "if true; then\n  echo over\n"],
+    )
+    def test_one_that_breaks_behind_it_has_run_it(self, tree, behind):
+        """Bash runs each line of commands before it parses the next."""
+        tree({"run.sh": f"for lr in 1 2; do\n  torchrun train.py --lr $lr\ndone  # both\n{behind}"})
+        (found,) = [each for each in check(["."]).findings if each.rule == "unreadable-input"]
+        assert (found.severity, found.outcome) == ("note", "advice")
+        assert found.message.endswith("bash stops here, and has run the launches before it by then")
 
     @pytest.mark.parametrize(
         "text",

@@ -267,7 +267,7 @@ def _inert(root: Node, keys: list[Placed]) -> Iterator[Member]:
     for key in keys:
         home = _misplaced(key)
         if home and not _is_off(key.entry.node):
-            yield _member(key, {}, reason=misplacement(home, key.entry.node.value))
+            yield _member(key, {}, reason=misplacement(home, key.entry.node, root))
 
 
 def _serves_several(root: Node) -> bool:

@@ -1,4 +1,6 @@
-"""Scripts that bash refuses: which of them may start a training run, and what is told of the others."""
+"""Scripts that bash refuses: which of them may start a training run, which have started theirs by then, and what is
+told of the others.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +8,14 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
-from dtlint.runs.model import FileProblem
+from dtlint.runs.model import FileProblem, Run
 from dtlint.runs.roles import TRAINS, role_of_program
 from dtlint.runs.tree import SHELL_SUFFIXES
 
 ASIDE = "aside"
 """The loader of a problem of a script that starts no training: bash stops there, and no run is lost."""
+LATE = "late"
+"""The loader of a problem of a script that stands behind all that it launches: bash has run that by then."""
 
 _STARTS = re.compile(
     r"\b(?:torchrun|torch\.distributed|deepspeed|accelerate|srun|mpirun|mpiexec|horovodrun|llamafactory-cli|swift)\b"
@@ -39,11 +43,13 @@ _ASKED_TO_EVALUATE = re.compile(r"--do_(?:eval|predict|test)\b")
 _ASKED_TO_TRAIN = re.compile(r"--do_train\b")
 
 
-def told_of(problems: Sequence[FileProblem], named: frozenset[str]) -> Iterator[FileProblem]:
-    """The problems, with those of scripts that start no training aside, and only where the user names the script."""
+def told_of(problems: Sequence[FileProblem], runs: Sequence[Run], named: frozenset[str]) -> Iterator[FileProblem]:
+    """The problems, with those behind the launches of their script as such; those of scripts that start no training
+    aside, and only where the user names the script.
+    """
     for problem in problems:
         if not _is_of_a_script(problem) or _may_train(problem):
-            yield problem
+            yield problem._replace(fatal=False, loader=LATE) if _is_late(problem, runs) else problem
         elif problem.path in named:
             yield problem._replace(fatal=False, loader=ASIDE)
 
@@ -52,16 +58,30 @@ def _is_of_a_script(problem: FileProblem) -> bool:
     return problem.fatal and problem.span is not None and Path(problem.path).suffix in SHELL_SUFFIXES
 
 
+def _is_late(problem: FileProblem, runs: Sequence[Run]) -> bool:
+    """Whether a launch of the script stands before what bash does not run, and none in it."""
+    part = problem.unrun
+    if part is None or _may_start(problem.path, part.text):
+        return False
+    places = (run.launch.place.original() for run in runs if run.launch is not None)
+    return any(place.path == problem.path and place.end <= part.start for place in places)
+
+
 def _may_train(problem: FileProblem) -> bool:
     """Whether a script may start a training run, as far as its words tell."""
     assert problem.span is not None
-    text = _COMMENT.sub("", problem.span.source.text)
+    return _may_start(problem.path, problem.span.source.text)
+
+
+def _may_start(path: str, script: str) -> bool:
+    """The same of a part of it."""
+    text = _COMMENT.sub("", script)
     if _is_notes(text):
         return False
     names = list(_started(text))
     if any(_trains_by_name(name) for name in names):
         return True
-    if _evaluates(PurePosixPath(problem.path), text):
+    if _evaluates(PurePosixPath(path), text):
         return False
     return _is_open(text) if not names else _starts(text) and any(role_of_program(name) == "train" for name in names)
 

@@ -85,18 +85,21 @@ class Run(NamedTuple):
 
 
 class FileProblem(NamedTuple):
-    """Something wrong with a file itself. `span` is None when it has no text (missing, binary)."""
+    """Something wrong with a file itself. `span` is None when it has no text (missing, binary); `unrun` is the part of
+    a script that is not run for it, None where that is not known.
+    """
 
     path: str
     span: Span | None
     message: str
     fatal: bool = True
     loader: str = ""
+    unrun: Span | None = None
 
 
 def file_problem(problem: Problem) -> FileProblem:
     """A reader's problem as one of the file that it stands in."""
-    return FileProblem(problem.span.path, problem.span, problem.message, problem.fatal, problem.loader)
+    return FileProblem(problem.span.path, problem.span, problem.message, problem.fatal, problem.loader, problem.unrun)
 
 
 OTHER_SHELLS = re.compile(r"#!.*\b(zsh|fish|t?csh|ksh)\b")

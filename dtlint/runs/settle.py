@@ -12,7 +12,7 @@ from dtlint.plan.derive import HIDDEN
 from dtlint.plan.vocabulary import beyond, term
 from dtlint.record import NamedTuple
 from dtlint.runs.model import Options
-from dtlint.value import Choice, Setting, Unknown, Value, written
+from dtlint.value import Choice, Setting, Unknown, Value, assumed, written
 
 PRECEDENCE = Path(__file__).parent.parent / "catalog" / "data" / "precedence.yaml"
 
@@ -106,12 +106,27 @@ def _best(claims: Sequence[_Stated]) -> _Stated:
     ordered = [each for _, each in sorted(latest_first, key=lambda item: (item[1].rank, -item[0]))]
     best = next((each for each in ordered if not _is_auto(each.claim.value)), ordered[0])
     if isinstance(best.claim.value, Unknown) and best.layer not in FINAL:
-        return next((each for each in ordered if _is_told(each.claim.value)), best)
+        told = next((each for each in ordered if _is_told(each.claim.value)), best)
+        return _taken_for(best, told) if best.layer in LAUNCHERS else told
     return best
+
+
+def _taken_for(launcher: _Stated, told: _Stated) -> _Stated:
+    """What a program says in place of what its launcher was given, which is not known: the two may differ."""
+    value = told.claim.value
+    if not isinstance(value, Value) or value.origin.kind != "written":
+        return told
+    why = f"{launcher.claim.name} is not known, and {told.claim.name} says {value.value}"
+    stand_in = assumed(value.value, why, f"--set {told.claim.setting}=N")
+    return told._replace(claim=told.claim._replace(value=stand_in))
 
 
 FINAL = frozenset(("assigned-arguments", "accelerate-flags", "verl", "verl-critic", "easyr1", "gpt-neox"))
 """Layers that replace what a weaker one says even where their own word is not known (`--num_processes $N`)."""
+
+
+LAUNCHERS = frozenset(("torchrun",))
+"""Layers of launchers whose own number counts where a program says another: the trainer takes it from them."""
 
 
 OVERRIDES = frozenset((("transformers-file", "transformers-arguments"),))

@@ -10,6 +10,7 @@ from types import UnionType
 
 from dtlint.frameworks import Member
 from dtlint.frameworks.code.collective_names import FSDP, SHARDED, STAGE_3
+from dtlint.frameworks.code.listeners import is_received
 from dtlint.frameworks.code.ranks import Side, asks_for_mesh_rank, bindings_at, is_alone, side_of
 from dtlint.frameworks.code.reached import Reached, Search, first_only
 from dtlint.frameworks.code.serving import endless, in_branch
@@ -59,6 +60,8 @@ def _found(program: Program, module: Module) -> dict[tuple[str, int], Member]:
         if reached is None or _fills_groups(guarded, reached) or _names_peer(guarded, reached):
             continue
         if _listens(guarded, reached) or _is_answered(search, guarded, reached) or _is_its_own(guarded):
+            continue
+        if guarded.side == "first" and is_received(search, guarded.place, reached.collective.operation):
             continue
         needs = _needs(guarded, reached)
         if needs and stands(guarded.place) is not False:

@@ -21,10 +21,15 @@ Find = Callable[[str, str], "Node | None"]
 """Gives a manifest of the tree by its kind and name."""
 
 GPU_RESOURCES = (
-    "nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/xe", "habana.ai/gaudi", "aws.amazon.com/neuron",
-    "aws.amazon.com/neurondevice",
+    "nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/xe", "habana.ai/gaudi", "aws.amazon.com/neuroncore",
+    "aws.amazon.com/neuron", "aws.amazon.com/neurondevice",
 )  # fmt: skip
 """Names under which a container asks for accelerators."""
+
+CHIPS = frozenset(("aws.amazon.com/neuron", "aws.amazon.com/neurondevice", "gpu.intel.com/xe"))
+"""Those that count chips of which each may be several devices of a program: a Trainium or Inferentia chip has 2 to 8
+NeuronCores (AWS Neuron, "Kubernetes environment setup" and "NeuronCore architecture"), an Intel GPU one or two tiles.
+"""
 
 GPU_LABELS = (
     "cloud.google.com/gke-accelerator", "nvidia.com/gpu.product", "gpu.nvidia.com/class", "gpu.nvidia.com/model",
@@ -86,8 +91,16 @@ def gpus_asked(container: Node) -> Setting | None:
         for resource in GPU_RESOURCES:
             node = member(container, "resources", kind, resource)
             if node is not None:
-                return count(node, None, node.span, "Kubernetes")
+                return _devices(count(node, None, node.span, "Kubernetes"), resource)
     return None
+
+
+def _devices(asked: Setting, resource: str) -> Setting:
+    """The devices of as many of a resource, unknown where it counts chips."""
+    if resource not in CHIPS or not isinstance(asked, Value) or not asked.value:
+        return asked
+    reason = f"{resource} counts chips, and how many devices each has the machine decides"
+    return Unknown(reason, "--set cluster.gpus_per_node=N", asked.origin)
 
 
 def machine_claims(pod: Pod, gpus: Setting | None) -> tuple[Claim, ...]:

@@ -19,7 +19,7 @@ from dtlint.frameworks.jobs import (
 )
 from dtlint.frameworks.kubernetes.pods import Find, Group, Pod, jobs_of, reading_of, replicas
 from dtlint.languages.json_tree import Node, member
-from dtlint.languages.shell.text import Text
+from dtlint.languages.shell.text import Text, unknown
 from dtlint.languages.traced import Piece
 from dtlint.languages.yaml_text import text_of
 from dtlint.value import Origin, Setting, Unknown, Value
@@ -85,7 +85,8 @@ def _variables(root: Node, groups: Sequence[Group]) -> dict[str, Text]:
     if member(root, "spec", "elasticPolicy") is not None:
         found.update(_elastic(root))
     if not any(group.name == "Master" for group in groups):
-        return {name: text for name, text in found.items() if name != "PET_NODE_RANK"}
+        told = {name: text for name, text in found.items() if name != "PET_NODE_RANK"}
+        return {**told, **_without_master(root)}
     address = made(f"{string(root, 'metadata', 'name') or 'job'}-master-0", place)
     rank = told_at_run("RANK", place, "launch.node_rank")
     world = text_of_setting(_world(root, groups), place)
@@ -95,6 +96,20 @@ def _variables(root: Node, groups: Sequence[Group]) -> dict[str, Text]:
         "MASTER_ADDR": address, "MASTER_PORT": port, "PET_MASTER_ADDR": address, "PET_MASTER_PORT": port,
         "WORLD_SIZE": world, "RANK": rank,
     }  # fmt: skip
+
+
+def _without_master(root: Node) -> dict[str, Text]:
+    """The processes of a pod of an elastic job without a master: up to 1.7 the operator sets them from the elastic
+    policy alone, from 1.8 on from nprocPerNode (kubeflow/training-operator issue 1947, pull request 1948).
+    """
+    given, policy = member(root, "spec", "nprocPerNode"), member(root, "spec", "elasticPolicy")
+    if policy is None or given is None or given.kind == "null":
+        return {}
+    elastic = member(policy, "nProcPerNode")
+    if elastic is not None and str(elastic.value) == str(given.value):
+        return {}
+    reason = "training operators up to 1.7 do not hand nprocPerNode to an elastic job without a master"
+    return {"PET_NPROC_PER_NODE": unknown(given.span, reason, "--set launch.processes_per_node=N")}
 
 
 def _port(groups: Sequence[Group]) -> Text | None:

@@ -15,9 +15,9 @@ class Flag(NamedTuple):
 
     `takes` is the number of values, or `+`, `*`, `?` as in argparse; `first` and `last` the megatron-core releases
     between which it works in Megatron-LM ("" never, "" still does); `deepspeed` whether Megatron-DeepSpeed has it;
-    `instead` the flag named in its place; `effect` what releases after the last do with it ("refused" or "ignored") if
-    their parser still knows it. `values` are the kind of values that it takes (see kinds.py), `training` whether it is
-    one of the training scripts.
+    `instead` the flag named in its place; `effect` what releases after the last do with it if their parser still knows
+    it ("refused", "ignored", or "default": ignored because they do unasked what it asks for). `values` are the kind of
+    values that it takes (see kinds.py), `training` whether it is one of the training scripts.
     """
 
     name: str

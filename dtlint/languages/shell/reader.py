@@ -19,6 +19,7 @@ from dtlint.languages.shell.syntax import (
     Tree,
 )
 from dtlint.languages.shell.tokens import read_redirection, skip_blanks, skip_lines
+from dtlint.languages.shell.unrun import with_unrun
 from dtlint.languages.traced import Lost
 from dtlint.source import Problem, Source, Span
 
@@ -40,7 +41,7 @@ def read_tree(source: Source) -> tuple[Tree, AnySequence[Problem], AnySequence[L
     while cursor.at < cursor.end:
         _read_or_recover(cursor, items, background)
     body = Sequence(tuple(items), frozenset(background), Span(source, 0, cursor.end))
-    return Tree(body), cursor.problems, cursor.lost
+    return Tree(body), with_unrun(source, items, cursor.problems), cursor.lost
 
 
 def _note_carriage_returns(cursor: Cursor) -> None:
