@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from dtlint.api import check
+from dtlint.rulebook import earned
 
 PARSER = """def add(parser):
     parser.add_argument('--num-layers', type=int)
@@ -17,6 +18,13 @@ PARSER = """def add(parser):
 ARGUMENTS = """  --num-layers 24 --hidden-size 2048 --num-attention-heads 16 --seq-length 2048 --max-position-embeddings 2048 \\
   --pipeline-model-parallel-size 4 --micro-batch-size 4 --global-batch-size 64 --train-iters 500000 --bf16
 """
+
+
+@pytest.fixture(autouse=True)
+def _every_rule_has_earned_its_warnings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(earned, "has_earned", lambda rule: True)
+
+
 COPY = {"megatron/arguments.py": PARSER}
 GONE = f"torchrun --nproc_per_node 8 pretrain_gpt.py \\\n{ARGUMENTS}"
 OTHER = "torchrun --nproc_per_node 8 train.py --bf16 True --output_dir out --per_device_train_batch_size 1\n"
