@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,9 @@ from dtlint.value import Value
 ANSWERS = sorted((Path(__file__).parent / "data" / "oracles").glob("*.jsonl"))
 AGREEMENT = 0.98
 """Share of the questions of one kind on which dtlint has to give the framework's verdict."""
+
+PROCESSES = 2
+"""The questions are thousands, and take minutes one after the other."""
 
 FATAL = [rule for rule in built_in() if any(verdict.outcome == "launch-fails" for verdict in rule.verdicts)]
 """The rules that may say that a launch fails; the others cost time and say nothing about a verdict."""
@@ -68,7 +72,9 @@ def _differing(derived: Mapping[str, Any], report: Report) -> Iterator[str]:
 @pytest.fixture(scope="module", params=ANSWERS, ids=lambda path: path.stem)
 def comparisons(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Comparison]:
     asked = pinned(request.param)
-    return [compared(row, tmp_path_factory.mktemp("question"), asked) for row in rows(request.param)]
+    questions = [(row, tmp_path_factory.mktemp("question"), asked) for row in rows(request.param)]
+    with ProcessPoolExecutor(PROCESSES) as several:
+        return list(several.map(compared, *zip(*questions, strict=True), chunksize=20))
 
 
 def test_verdicts_agree_in_every_kind(comparisons: list[Comparison]) -> None:
