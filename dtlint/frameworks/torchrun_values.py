@@ -35,9 +35,9 @@ _HIGHEST_PORT = 65535
 
 
 def invalid_values(split: Split, written: Mapping[str, Word]) -> Iterator[Member]:
-    """Members of `config.invalid`: `key`, `section`, `expected`, `value`, `effect` and `left`, of options and of the
-    PET_ variables that count for them. `written` is the value that counts of each option, the flag's word for one
-    that takes none.
+    """Members of `config.invalid`: `key`, `expected`, `value`, `effect` and `left`, of options and of the PET_
+    variables that count for them. `written` is the value that counts of each option, the flag's word for one that
+    takes none.
     """
     for option in split.options:
         yield from _misused(option, split)
@@ -115,5 +115,5 @@ _CHECKS: Mapping[str, Callable[[str, Mapping[str, Word]], str]] = {
 
 def _member(key: str, word: Word, expected: str) -> Member:
     place = literal_place(word)
-    fields = texts(place, key=key, section="torchrun", expected=expected, effect="refused", left=left_empty(word))
+    fields = texts(place, key=key, expected=expected, effect="refused", left=left_empty(word))
     return Member(place, {**fields, "value": setting_of(word)})

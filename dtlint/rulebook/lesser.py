@@ -12,10 +12,9 @@ from pathlib import PurePosixPath
 from dtlint.plan import Plan
 from dtlint.record import NamedTuple
 from dtlint.rulebook.hits import Hit
+from dtlint.rulebook.rule import WASTES
 from dtlint.runs.model import Run
 from dtlint.source import Source
-
-WASTES = "slower"
 
 ROLLOUT = "batch.rollout"
 """The setting of runs whose model answers prompts between its optimizer steps: what part of the day these take, no

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from dtlint.rulebook.hits import Hit
+from dtlint.rulebook.rule import WASTES
 from dtlint.source import Source, Span
 
 SAID = "a comment gives a reason"
-WASTES = "slower"
 
 REASON = re.compile(
     r"\b(do not|don'?t) (remove|delete|touch|change|unset)|\b(do|does) ?n[o']t (have|support|work)|\bno infiniband\b"

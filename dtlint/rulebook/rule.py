@@ -26,6 +26,9 @@ SEVERITIES: Mapping[Outcome, Severity] = {
 }
 """How bad each outcome is, unless a team says otherwise."""
 
+WASTES: Outcome = "slower"
+"""The outcome of what only takes time or money."""
+
 STOPS: Mapping[Outcome, Stops] = {
     "launch-fails": "launch",
     "out-of-memory": "step",

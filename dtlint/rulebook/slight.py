@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dtlint.rulebook.hits import Hit
+from dtlint.rulebook.rule import WASTES
 from dtlint.rulebook.toll import seconds_of
 
 LEAST_SECONDS = 0.003
@@ -11,7 +12,7 @@ LEAST_SECONDS = 0.003
 
 def as_noticed(hit: Hit) -> Hit:
     """A hit that only slows down a run as advice, where even the high end of what it takes is slight."""
-    if hit.run is None or hit.outcome != "slower":
+    if hit.run is None or hit.outcome != WASTES:
         return hit
     seconds = seconds_of(hit.ready, hit.scope)
     return hit if seconds is None or seconds.high >= LEAST_SECONDS else hit._replace(certain="advice")

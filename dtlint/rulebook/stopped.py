@@ -12,10 +12,10 @@ from dtlint.plan import Plan
 from dtlint.rulebook.confidence import confidence
 from dtlint.rulebook.finding import Finding
 from dtlint.rulebook.hits import Hit
+from dtlint.rulebook.rule import WASTES
 from dtlint.runs.model import Run
 
 FAILS = "launch-fails"
-WASTES = "slower"
 
 UNFIT = "the degrees do not fit the processes, and the launch fails"
 FAILED = "the launch fails"

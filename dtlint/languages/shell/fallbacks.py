@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dtlint.languages.shell.meanings import SCHEDULERS, VARIABLES
 from dtlint.languages.shell.state import Array, Fact, Shell, Verdict
 from dtlint.languages.shell.syntax import Node
-from dtlint.languages.shell.text import Text
+from dtlint.languages.shell.text import Text, softened
 
 _ENVIRONMENT = "--env "
 
@@ -40,13 +40,13 @@ def soft_text(shell: Shell, name: str, value: Text) -> Text:
     the one that is missing is set in each job of a scheduler.
     """
     why = _reason(shell, name)
-    return _soft(value, why) if why else value
+    return softened(value, why) if why else value
 
 
 def soft_array(shell: Shell, name: str, value: Array) -> Array:
     """An array whose elements may be others, as for a text."""
     why = _reason(shell, name)
-    return value._replace(items={key: _soft(text, why) for key, text in value.items.items()}) if why else value
+    return value._replace(items={key: softened(text, why) for key, text in value.items.items()}) if why else value
 
 
 def _reason(shell: Shell, name: str) -> str:
@@ -56,7 +56,3 @@ def _reason(shell: Shell, name: str) -> str:
 
 def _is_of_a_job(name: str) -> bool:
     return name in VARIABLES or name.startswith(SCHEDULERS)
-
-
-def _soft(text: Text, why: str) -> Text:
-    return tuple(piece if piece.text is None or piece.assumed else piece._replace(assumed=why) for piece in text)

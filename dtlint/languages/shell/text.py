@@ -156,6 +156,11 @@ def soften(text: Text, why: str, span: Span) -> Text:
     """`text` with the reason why it may be another."""
     if not text:
         return (Piece("", place_of(span), assumed=why),)
+    return softened(text, why)
+
+
+def softened(text: Text, why: str) -> Text:
+    """The known pieces of `text`, each with the reason why it may be another unless it has one."""
     return tuple(piece if piece.text is None or piece.assumed else piece._replace(assumed=why) for piece in text)
 
 
