@@ -254,6 +254,35 @@ class TestWordsOfTheProgram:
         path = written(tmp_path, options=f"--trainer.strategy={word}")
         assert ("setting-type" in {each.rule for each in check([path]).findings}) is refused
 
+    @pytest.mark.parametrize(
+        ("package", "refused"),
+        [("from lightning.pytorch.strategies import StrategyRegistry\n" + REGISTERED, False), (ELSEWHERE, True)],
+    )
+    def test_are_refused_in_a_call_where_no_file_registers_them(self, tree, package: str, refused: bool) -> None:
+        tree({"own/strategies.py": package, "train.py": f'{SELF_STARTED}strategy="ddp_own")\ntrainer.fit(Net())\n'})
+        assert ("setting-type" in {each.rule for each in check([Path("train.py")]).findings}) is refused
+
+
+SELF_STARTED = """
+import lightning as L
+from net import Net
+
+trainer = L.Trainer(devices=8, num_nodes=2, """
+
+
+@pytest.mark.parametrize(
+    ("program", "read"),
+    [
+        (f"{SELF_STARTED}strategy='ddp')\ntrainer.fit(Net())\n", True),
+        ("from lightning.fabric import Fabric\nfabric = Fabric(devices=4, strategy='fsdp')\nfabric.launch()\n", True),
+        ("print('lightning')\n", False),
+    ],
+)
+def test_a_program_that_starts_its_own_processes_is_read_in_a_folder(tree, program: str, read: bool) -> None:
+    """No launcher stands before it, and it need not name torch."""
+    tree({"train.py": program})
+    assert bool(read_runs([Path()], Options()).runs) is read
+
 
 _DICT = """
 import lightning as L

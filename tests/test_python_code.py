@@ -219,6 +219,11 @@ opt.step()
         ("steps = steps // world\n    steps = steps // steps\n    loss = model(x) / steps", False),
         ("batch = 8 * world\n    steps = batch // micro\n    loss = model(x) / steps", True),
         ("loss = model(x) / (accumulation * world)", True),
+        ("loss = model(x) / max(1, world)", True),
+        ("batch = share(world)\n    loss = model(x) / steps_of(batch=batch)", False),
+        ("loss = model(x) / steps_of(world)", False),
+        ("loss = model(x) / (1 if world == 1 else 4)", False),
+        ("loss = model(x) / (world if dist.is_initialized() else 1)", True),
     ],
 )
 def test_a_loss_that_is_averaged_twice(loss: str, wrong: bool) -> None:

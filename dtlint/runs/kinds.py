@@ -68,6 +68,10 @@ MARKERS: dict[str, tuple[bytes, ...]] = {
         b"fully_shard",
         b"Trainer.Config",
         b"initialize_model_parallel",
+        b"pytorch_lightning",
+        b"import lightning",
+        b"from lightning",
+        b"lightning_fabric",
         *(mark.encode() for mark in NEMO_MARKS),
     ),
 }

@@ -14,6 +14,8 @@ from dtlint.value import Value
 _INVALID = "config.invalid"
 _AFTER_PROGRAM = ("lightning-cli",)
 """Layers of what a program holds in its hands, as a config that it may change, before a list of words is asked."""
+_PROGRAMS = ("lightning-python",)
+"""Layers of calls in a program's text: what a package of the tree has registered, the call may name."""
 _WORD = re.compile(r"[A-Za-z]\w{2,80}")
 """A word that is a name; numbers and formats such as `16-mixed` stand in many files for other reasons."""
 
@@ -22,8 +24,9 @@ def with_own_words(
     collections: dict[str, tuple[Member, ...]], readings: Sequence[Reading], tree: Tree
 ) -> dict[str, tuple[Member, ...]]:
     """The collections without the words that Python of the tree names beside the key which takes them."""
-    asked = [each for reading in readings if reading.layer in _AFTER_PROGRAM for each in _refused_words(reading)]
-    known = {member.place for member in asked if _is_named(member, tree)}
+    known = {
+        member.place for reading in readings for member in _refused_words(reading) if _knows(tree, reading, member)
+    }
     if not known:
         return collections
     return {**collections, _INVALID: tuple(each for each in collections[_INVALID] if each.place not in known)}
@@ -34,11 +37,29 @@ def _refused_words(reading: Reading) -> Iterator[Member]:
     return (member for member in members if _WORD.fullmatch(_text(member, "value")))
 
 
+def _knows(tree: Tree, reading: Reading, member: Member) -> bool:
+    if reading.layer in _PROGRAMS:
+        return _is_registered(member, tree)
+    return reading.layer in _AFTER_PROGRAM and _is_named(member, tree)
+
+
+def _is_registered(member: Member, tree: Tree) -> bool:
+    """Whether a Python file holds the word as a text, and a registry (Lightning's StrategyRegistry)."""
+    quoted = _quoted(member)
+    return any(
+        "Registry" in source.text and any(each in source.text for each in quoted) for source in tree.python_sources()
+    )
+
+
 def _is_named(member: Member, tree: Tree) -> bool:
     """Whether a Python file holds the word as a text, and the name of the key."""
-    word, key = _text(member, "value"), _text(member, "key").rpartition(".")[2]
-    quoted = (f'"{word}"', f"'{word}'")
+    key, quoted = _text(member, "key").rpartition(".")[2], _quoted(member)
     return any(key in source.text and any(each in source.text for each in quoted) for source in tree.python_sources())
+
+
+def _quoted(member: Member) -> tuple[str, str]:
+    word = _text(member, "value")
+    return f'"{word}"', f"'{word}'"
 
 
 def _text(member: Member, field: str) -> str:

@@ -35,6 +35,8 @@ _PERHAPS_WORLD = re.compile(r"degree|replica|gpus?\b|n?procs?\b|ranks?\b|workers
 _SAME = frozenset(
     {"float", "to", "cuda", "mean", "sum", "clone", "squeeze", "double", "view", "reshape", "contiguous", "div", "mul"}
 )
+_KEEPS = _SAME | {"int", "max", "min", "abs", "round", "tensor", "as_tensor", "Tensor", "full_like", "item", "prod"}
+"""Functions that hand on what they are given, or the larger of two."""
 _ENGINES = frozenset({"deepspeed", "accelerator", "fabric"})
 _TAKES_LOSS = ("engine", "accelerator", "fabric", "autograd", "model")
 
@@ -150,9 +152,20 @@ def _counted(place: Place, seen: frozenset[tuple[int, str]]) -> Iterator[ast.AST
         node = waiting.pop()
         yield node
         if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div | ast.FloorDiv | ast.Mod)):
-            waiting.extend(ast.iter_child_nodes(node))
+            waiting.extend(_growing(node))
         elif isinstance(node.op, ast.Mod) or _counts_ranks(place.at(node.right), seen) is not True:
             waiting.append(node.left)
+
+
+def _growing(node: ast.AST) -> Iterator[ast.AST]:
+    """The parts of a node that its value grows with: not a condition, nor what a function makes another number of."""
+    if isinstance(node, ast.IfExp):
+        yield from (node.body, node.orelse)
+    elif isinstance(node, ast.Call):
+        yield node.func
+        yield from node.args if dotted(node.func).rpartition(".")[2] in _KEEPS else ()
+    elif not isinstance(node, ast.Compare):
+        yield from ast.iter_child_nodes(node)
 
 
 def _summed(place: Place, name: str) -> Span | None:
