@@ -17,6 +17,7 @@ _PLACEHOLDER = re.compile(
 _BLANK = re.compile(
     r"[xX]{2,20}|\?{1,20}|\.{3}|TODO|TBD|FIXME|(?:your|YOUR|Your)[-_ ].{1,100}"
     r"|(?:NUM|MY)_[A-Z0-9_]{1,60}"
+    r"|[^{}\n]{0,200}(?:\{[A-Za-z_]\w{1,80}\}[^{}\n]{0,200}){1,20}"
 )
 
 
@@ -29,6 +30,6 @@ def is_placeholder(text: str) -> bool:
 
 def is_blank(text: str) -> bool:
     """Whether a text that should be a number or one of some words is left for the reader of a template to fill in:
-    `xxx`, `TODO`, `your_batch_size`, `NUM_GPUS`.
+    `xxx`, `TODO`, `your_batch_size`, `NUM_GPUS`, `{host}:{port}`.
     """
     return is_placeholder(text) or _BLANK.fullmatch(text) is not None

@@ -284,6 +284,18 @@ def test_a_program_that_starts_its_own_processes_is_read_in_a_folder(tree, progr
     assert bool(read_runs([Path()], Options()).runs) is read
 
 
+@pytest.mark.parametrize(
+    ("trainer", "refused"),
+    [
+        ("precision: 32\n  callbacks: []\n  devices: 8\n  log_every_n_stepz: 1\n", True),
+        ("kind: own\n  precision: 32\n  callbacks: []\n  max_updates: 9\n  log_every_n_epochs: 1\n", False),
+    ],
+)
+def test_a_trainer_of_another_program_has_a_few_of_its_names(tree, trainer: str, refused: bool) -> None:
+    tree({"run.yaml": f"trainer:\n  {trainer}"})
+    assert bool([each for each in check([Path("run.yaml")]).findings if each.rule == "unknown-setting"]) is refused
+
+
 _DICT = """
 import lightning as L
 from lightning.pytorch.strategies import DeepSpeedStrategy

@@ -131,6 +131,13 @@ class TestACopyOfLlamaFactory:
         (tmp_path / "hparams.py").write_text(self.CLASSES)
         assert refused(tmp_path, FACTORY, "llamafactory-cli train config.yaml", *lines) == rules
 
+    @pytest.mark.parametrize(("word", "rules"), [("bridge", []), ("brigde", ["setting-type"])])
+    def test_takes_a_word_that_it_asks_for_itself(self, tmp_path: Path, word: str, rules: list[str]) -> None:
+        """A file of arguments is held against no Literal, but against what the copy asserts."""
+        check = "    def __post_init__(self):\n        assert self.finetuning_type in ['lora', 'full', 'bridge']\n"
+        (tmp_path / "hparams.py").write_text(self.CLASSES + check)
+        assert refused(tmp_path, FACTORY, "llamafactory-cli train config.yaml", f"finetuning_type: {word}") == rules
+
     def test_and_a_release_does_not(self, tmp_path: Path) -> None:
         lines = ("finetuning_type: lora", "use_qlora: true")
         assert refused(tmp_path, FACTORY, "llamafactory-cli train config.yaml", *lines) == ["unknown-setting"]

@@ -13,7 +13,7 @@ from dtlint.frameworks.arguments import stretch
 from dtlint.frameworks.deepspeed_values import whole_number
 from dtlint.frameworks.dotted_keys import Keys, dotlist, keys_of, one, spelled, unread
 from dtlint.frameworks.keys import flag_words, hidden, model_named
-from dtlint.frameworks.lightning_faults import refused_arguments
+from dtlint.frameworks.lightning_faults import ARGUMENTS, EARLIER, refused_arguments
 from dtlint.frameworks.lightning_strategies import files_of, strategy_of
 from dtlint.frameworks.lightning_trainer import (
     devices,
@@ -50,16 +50,21 @@ _ENDINGS = (".yaml", ".yml")
 
 
 def recognise(document: Document) -> bool:
-    """Whether a file is a config of LightningCLI: its trainer has the arguments of Lightning's, and no model of NeMo's
-    Megatron stands beside it.
+    """Whether a file is a config of LightningCLI: its trainer has the arguments of Lightning's, most of what it has are
+    those, and no model of NeMo's Megatron stands beside it. Trainers of other programs have a few of their names.
     """
     from dtlint.frameworks import nemo
 
     root = document.root
     trainer = entry(root, _SECTION) or entry(_of_command(root), _SECTION)
-    if trainer is None or len({each.key for each in trainer.node.entries} & _OWN) < 2:
+    if trainer is None or not _is_of_lightning([each.key for each in trainer.node.entries]):
         return False
     return not nemo.looks_like_config(document)
+
+
+def _is_of_lightning(trainer: Sequence[str]) -> bool:
+    known = [key for key in trainer if key in ARGUMENTS or key in EARLIER or key.startswith("_")]
+    return len(_OWN.intersection(trainer)) >= 2 and 2 * len(known) > len(trainer)
 
 
 def recognise_program(program: Sequence[Word]) -> bool:

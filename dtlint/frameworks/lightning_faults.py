@@ -33,7 +33,7 @@ ARGUMENTS = (
     "reload_dataloaders_every_n_epochs", "default_root_dir", "model_registry", "enable_autolog_hparams",
 )  # fmt: skip
 """The arguments of the Trainer."""
-_EARLIER = (
+EARLIER = (
     "gpus", "num_gpus", "tpu_cores", "ipus", "num_processes", "auto_select_gpus", "auto_scale_batch_size",
     "auto_lr_find", "replace_sampler_ddp", "resume_from_checkpoint", "weights_save_path", "checkpoint_callback",
     "progress_bar_refresh_rate", "weights_summary", "terminate_on_nan", "flush_logs_every_n_steps", "process_position",
@@ -70,7 +70,7 @@ def _misspelt(keys: Keys, section: str) -> Iterator[Member]:
 
     for path, node in keys.nodes.items():
         name = path.removeprefix(f"{section}.")
-        if not path.startswith(f"{section}.") or not name.isidentifier() or name in (*ARGUMENTS, *_EARLIER):
+        if not path.startswith(f"{section}.") or not name.isidentifier() or name in (*ARGUMENTS, *EARLIER):
             continue
         near = get_close_matches(name, ARGUMENTS, 1, 0.85)
         if near:

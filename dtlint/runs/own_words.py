@@ -14,6 +14,8 @@ from dtlint.value import Value
 _INVALID = "config.invalid"
 _AFTER_PROGRAM = ("lightning-cli",)
 """Layers of what a program holds in its hands, as a config that it may change, before a list of words is asked."""
+_COPIED = ("llama-factory",)
+"""Front ends that a tree may hold a changed copy of, which asks a list of words of its own."""
 _PROGRAMS = ("lightning-python",)
 """Layers of calls in a program's text: what a package of the tree has registered, the call may name."""
 _WORD = re.compile(r"[A-Za-z]\w{2,80}")
@@ -40,7 +42,7 @@ def _refused_words(reading: Reading) -> Iterator[Member]:
 def _knows(tree: Tree, reading: Reading, member: Member) -> bool:
     if reading.layer in _PROGRAMS:
         return _is_registered(member, tree)
-    return reading.layer in _AFTER_PROGRAM and _is_named(member, tree)
+    return (reading.layer in _AFTER_PROGRAM or reading.frontend in _COPIED) and _is_named(member, tree)
 
 
 def _is_registered(member: Member, tree: Tree) -> bool:
