@@ -27,7 +27,7 @@ def reads_into_classes(reading: Reading) -> bool:
 
 def own_fields(tree: Tree, readings: Sequence[Reading]) -> list[Reading]:
     """The arguments that a release does not take as they stand and dataclasses of the tree declare."""
-    fields = {key: _field(key) for reading in readings if reads_into_classes(reading) for key in _doubted(reading)}
+    fields = {key: field_of(key) for reading in readings if reads_into_classes(reading) for key in _doubted(reading)}
     if not fields:
         return []
     declared = _declared(tree, frozenset(fields.values()))
@@ -43,7 +43,7 @@ def _doubted(reading: Reading) -> Iterator[str]:
                 yield str(key.value)
 
 
-def _field(key: str) -> str:
+def field_of(key: str) -> str:
     """The name of the field that an argument is: `--use-qlora` and `model.use_qlora` are `use_qlora`."""
     return key.lstrip("-").rpartition(".")[2].replace("-", "_")
 

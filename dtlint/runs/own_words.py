@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from dtlint.frameworks import Member, Reading
+from dtlint.runs.own_fields import field_of
 from dtlint.runs.tree import Tree
 from dtlint.value import Value
 
@@ -55,7 +56,7 @@ def _is_registered(member: Member, tree: Tree) -> bool:
 
 def _is_named(member: Member, tree: Tree) -> bool:
     """Whether a Python file holds the word as a text, and the name of the key."""
-    key, quoted = _text(member, "key").rpartition(".")[2], _quoted(member)
+    key, quoted = field_of(_text(member, "key")), _quoted(member)
     return any(key in source.text and any(each in source.text for each in quoted) for source in tree.python_sources())
 
 
