@@ -95,6 +95,13 @@ def test_a_placeholder_may_hold_parentheses() -> None:
     assert refusals(script) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "count"), [("DATA=<where your data is >\n", 0), ("sort <a > b\n", 0), ("sort < a >\n", 1)]
+)
+def test_a_placeholder_may_end_in_a_blank_where_a_redirection_lacks_its_file(text: str, count: int) -> None:
+    assert len(refusals(read(text))) == count
+
+
 @pytest.mark.parametrize("hole", ['<"your_dir">', "<'your dir'>"])
 def test_a_placeholder_may_hold_quotes(hole: str) -> None:
     script = read(f"torchrun x.py --out {hole} \\\n  --data {hole}/all --cache {hole}\n")

@@ -158,6 +158,11 @@ def _digits(number: float, digits: int = 3) -> str:
     return f"{number:.6f}".rstrip("0") if "e" in text else text
 
 
+def _exact(number: float) -> str:
+    """Every digit of a number, for a sentence about how it is written."""
+    return str(int(number)) if abs(number) < 1e300 and number == int(number) else str(number)
+
+
 def _range(numbers: Interval, show: Callable[[float], str], unit: str = "") -> str:
     low, high = show(numbers.low), show(numbers.high)
     return f"{low}{unit}" if low == high else f"{low}-{high}{unit}"
@@ -201,6 +206,7 @@ def _count(numbers: Interval) -> str:
 
 FORMATS: Mapping[str, Callable[[Interval], str]] = {
     "plain": lambda numbers: _range(numbers, lambda number: _digits(number, 4).replace(",", "")),
+    "exact": lambda numbers: _range(numbers, _exact),
     "percent": _percent,
     "gb": _scaled("GB", 1e9),
     "gib": _scaled("GiB", 2**30),
@@ -209,4 +215,4 @@ FORMATS: Mapping[str, Callable[[Interval], str]] = {
     "count": _count,
 }
 """How a sentence shows a number: shares as percent, bytes in GB (10^9), GiB (2^30) or the unit that fits, seconds in
-the unit that fits, counts as 70B or 4,096, and plain."""
+the unit that fits, counts as 70B or 4,096, plain, and exact with every digit."""

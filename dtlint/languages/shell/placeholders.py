@@ -12,9 +12,11 @@ _QUOTED = r"<(?:\"[^\"<>\n$`]{1,200}\"|'[^'<>\n]{1,200}')>(?=/|[ \t]{0,20}(?:\\?
 """`<"your dir">` and `<'your dir'>`, behind which another option comes or the command ends: before a name that stands
 there alone, `>` is a redirection.
 """
+_LAST = r"<[A-Za-z_][^<>\n|&;$`\"'(){}]{0,200}[ \t]>(?=[ \t]{0,20}(?:\n|$))"
+"""`<your path >` at the end of a line, where a redirection would have no file."""
 PLACEHOLDER = (
     r"<[A-Za-z_](?:(?:[^<>\n|&;$`\"'(){}]|\([^<>()\n]*\))*(?:[^<>\n|&;$`\"'(){}\s]|\([^<>()\n]*\)))?>"
-    r"(?=[\s\"'/.;,:_-]|$)|" + _QUOTED
+    r"(?=[\s\"'/.;,:_-]|$)|" + _QUOTED + "|" + _LAST
 )
 REDIRECTED_DESCRIPTOR = r"\s\d>$"
 
