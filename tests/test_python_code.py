@@ -497,6 +497,29 @@ def test_a_flag_that_a_signal_sets_parts_no_ranks(condition: str, parts: bool) -
     assert ("code.divergences" in in_plain(STOPPED.format(condition=condition))) is parts
 
 
+SWITCHED = """
+class Callbacks:
+    def __init__(self):
+        self.stop = False
+callbacks = Callbacks()
+{more}
+for x in batches:
+    model(x).backward()
+    if rank == 0:
+        print(x)
+        if callbacks.stop:
+            break
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "parts"),
+    [("", False), ("callbacks.stop = wanted()", True), ('setattr(callbacks, "stop", True)', True), ("f(stop=1)", True)],
+)
+def test_a_switch_that_nothing_turns_on_parts_no_ranks(more: str, parts: bool) -> None:
+    assert ("code.divergences" in in_plain(SWITCHED.format(more=more))) is parts
+
+
 @pytest.mark.parametrize(("seed", "parts"), [("", True), ("torch.manual_seed(1)\n", False)])
 def test_a_loss_that_is_the_same_for_all_ranks_parts_none(seed: str, parts: bool) -> None:
     text = (

@@ -18,6 +18,7 @@ from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Budget, Place
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import stands
+from dtlint.languages.python.switches import is_off
 from dtlint.languages.python.tree import Guard, Module, Scope
 from dtlint.record import NamedTuple
 from dtlint.source import Span
@@ -170,6 +171,8 @@ def _member(place: Place, loop: ast.For | ast.While, item: _Exit) -> Member | No
 
 
 def _cause(place: Place, loop: ast.For | ast.While, item: _Exit) -> tuple[str, Guard] | None:
+    if any(is_off(place.program, guard) for guard in item.guards):
+        return None
     for guard in item.guards:
         if guard.test is None or _agrees(place.module, loop, guard.test):
             continue
