@@ -40,13 +40,15 @@ class Member(NamedTuple):
     """One entry of a collection that rules look at one by one (`code.collectives`, `config.unknown`).
 
     `fields` are what expressions can read (`call.operation`), `place` is where a finding about it points, `related`
-    other places with labels. `edits` are changes of the code that a rule may propose, by name.
+    other places with labels. `edits` are changes of the code that a rule may propose, by name. `uncalled` is the method
+    around the place, or its class, that nothing in the program names.
     """
 
     place: Span
     fields: Mapping[str, Setting]
     related: tuple[tuple[Span, str], ...] = ()
     edits: Mapping[str, tuple[Edit, ...]] = {}
+    uncalled: str = ""
 
 
 STEP_LOOPS = "code.step_loops"

@@ -110,6 +110,14 @@ def _is_kept(path: str) -> bool:
     return not _PUT_ASIDE.isdisjoint(re.split(r"[^a-z]+", path.lower()))
 
 
+def as_uncalled(hit: Hit) -> Hit:
+    """A hit as advice, where nobody asks about the run and nothing in its program calls the code."""
+    member = hit.scope.member
+    if not isinstance(member, Member) or not member.uncalled:
+        return hit
+    return hit._replace(certain="advice", remark=hit.remark or f"nothing here calls {member.uncalled}")
+
+
 def as_left_over(hit: Hit, runs: Sequence[Run]) -> Hit:
     """A hit as advice, where nobody asks about the run and its program is not where it is started."""
     if hit.run is None or not runs[hit.run].left_over:

@@ -11,6 +11,7 @@ from dtlint.frameworks.spread_tasks import with_spread_tasks
 from dtlint.plan import Plan
 from dtlint.record import NamedTuple
 from dtlint.runs.beside import ARGUMENTS
+from dtlint.runs.called_elsewhere import without_called
 from dtlint.runs.changed import as_changed, as_handed_over
 from dtlint.runs.dialect import dialect_of
 from dtlint.runs.expect import with_expectations
@@ -55,7 +56,7 @@ def run_of(tree: Tree, options: Options, parts: Parts, launch: Launch | None = N
     settled = settle(readings, options.at(sources[0].file if sources else None))
     handed = hand_over(readings, settled.settings)
     found = _collections([*readings, Reading("hand-over", collections=handed.collections)])
-    collections = with_own_words(found, readings, tree)
+    collections = without_called(with_own_words(found, readings, tree), tree)
     if settled.conflicts:
         collections["config.conflicts"] = (*collections.get("config.conflicts", ()), *settled.conflicts)
     argv = launch.argv if launch is not None else ()

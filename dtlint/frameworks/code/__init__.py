@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from dtlint.frameworks import STEP_LOOPS, Member
 from dtlint.languages.python.program import Program
+from dtlint.languages.python.uncalled import uncalled
 
 Collector = Callable[[Program], tuple[Member, ...]]
 
@@ -19,7 +20,15 @@ def collections(program: Program) -> Mapping[str, tuple[Member, ...]]:
         return {}
     words = {word for module in program.modules.values() for word in module.called}
     found = ((name, collect(program)) for name, collect in _collectors(words))
-    return {name: members for name, members in found if members}
+    return {name: tuple(_placed(program, each) for each in members) for name, members in found if members}
+
+
+def _placed(program: Program, member: Member) -> Member:
+    """A member that says whether anything calls the method that it stands in."""
+    source = member.place.source
+    module = next((each for each in program.modules.values() if each.source is source), None)
+    unused = uncalled(program, module, member.place.line) if module is not None else ""
+    return member._replace(uncalled=unused) if unused else member
 
 
 def _collectors(words: set[str]) -> Iterator[tuple[str, Collector]]:
