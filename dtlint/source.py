@@ -133,9 +133,8 @@ class Problem(NamedTuple):
     """Something in a file that its reader could not take as it stands.
 
     `fatal` problems leave nothing or not all of the file readable; the others are legal for some loaders only
-    (`loader` names
-    the kind: "json" for what strict JSON refuses, "duplicate" for a repeated key). `unrun` is the part of a script that
-    is not run for it, None where that is not known.
+    (`loader` names the kind: "json" for what strict JSON refuses, "duplicate" for a repeated key, "line-ends" for CR LF
+    in a script). `unrun` is the part of a script that is not run for it, None where that is not known.
     """
 
     span: Span

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dtlint.api import check
 from dtlint.languages.shell import read_script
 from dtlint.languages.traced import Script
 from dtlint.runs import Options, read_runs
@@ -242,6 +243,18 @@ class TestCarriageReturns:
     def test_a_carriage_return_behind_a_backslash_ends_the_command(self) -> None:
         script = read_script(Source("run.sh", "torchrun train.py \\\r\n  --bf16 True\r\n"))
         assert [lost.words.text.strip() for lost in script.lost] == ["--bf16 True"]
+
+
+@pytest.mark.parametrize(
+    ("ends", "rules"), [("\r\n", ["unreadable-input"]), ("\n", ["lost-arguments"])], ids=["every line", "one line"]
+)
+def test_carriage_returns_are_told_once(tmp_path: Path, ends: str, rules: list[str]) -> None:
+    text = f"#!/bin/bash{ends}torchrun --nproc_per_node 8 train.py \\\r\n  --bf16 True \\{ends}  --epochs 3{ends}"
+    (tmp_path / "run.sh").write_text(text, newline="")
+    found = check([tmp_path / "run.sh"]).findings
+    assert [each.rule for each in found] == rules
+    assert "carriage return" in found[0].message
+    assert "LF" in found[0].remedies[0].text
 
 
 def test_a_script_for_another_shell_is_not_held_against_bash(tmp_path: Path) -> None:

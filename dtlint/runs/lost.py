@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from dtlint.frameworks import Member, Reading
+from dtlint.languages.shell.reader import has_windows_line_ends
 from dtlint.languages.traced import Lost
 from dtlint.source import Span
 from dtlint.value import written
@@ -12,11 +13,11 @@ from dtlint.value import written
 
 def lost_words(lost: Sequence[Lost], launch: Span) -> Iterator[Reading]:
     """The words that the command at `launch` loses, as a reading with the collection `launch.lost`: `words`, `cause`
-    (comment; blank; remark, a comment behind a backslash and a blank). What is lost first tells it: nothing behind it
-    reaches the command.
+    (comment; blank; carriage; remark, a comment behind a backslash and a blank). What is lost first tells it: nothing
+    behind it reaches the command. A script all of whose lines end in CR LF is refused as that.
     """
     first = next((each for each in lost if _same(each.command, launch)), None)
-    if first is not None:
+    if first is not None and not (_is_carriage(first.cause) and has_windows_line_ends(first.cause.source)):
         yield Reading("lost", collections={"launch.lost": (_member(first),)})
 
 
@@ -33,5 +34,11 @@ def _member(lost: Lost) -> Member:
 def _cause(cut: Span) -> str:
     if cut.text.lstrip().startswith("#"):
         return "comment"
+    if _is_carriage(cut):
+        return "carriage"
     behind = cut.source.line_text(cut.line).rstrip().rpartition("\\")[2]
     return "remark" if behind.lstrip().startswith("#") else "blank"
+
+
+def _is_carriage(cut: Span) -> bool:
+    return cut.text.endswith("\r")

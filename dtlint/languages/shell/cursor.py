@@ -74,9 +74,9 @@ class Cursor:
         """Note a defect that bash takes."""
         self._note(Problem(Span(self.source, start, end), message, fatal=False))
 
-    def refused(self, start: int, message: str) -> None:
+    def refused(self, start: int, message: str, loader: str = "") -> None:
         """Note a defect for which bash refuses the script; the reading goes on behind it."""
-        self._note(Problem(Span(self.source, start, min(start + 1, self.end)), message, fatal=True))
+        self._note(Problem(Span(self.source, start, min(start + 1, self.end)), message, fatal=True, loader=loader))
 
     def _note(self, problem: Problem) -> None:
         if len(self.problems) < 50:

@@ -29,6 +29,8 @@ RESERVED = re.compile(
 FUNCTION = re.compile(r"([^\s'\"\\$`|&;()<>=#{}]+)[ \t]*\([ \t]*\)")
 MAX_FAULTS = 300
 """Broken lines after which a command that holds one is given up: each may be read again for every level around it."""
+LINE_ENDS = "line-ends"
+"""The loader of the problem that a script's lines end in CR LF."""
 ENDERS = frozenset(("then", "elif", "else", "fi", "do", "done", "esac", "}"))
 
 
@@ -44,12 +46,17 @@ def read_tree(source: Source) -> tuple[Tree, AnySequence[Problem], AnySequence[L
     return Tree(body), with_unrun(source, items, cursor.problems), cursor.lost
 
 
+def has_windows_line_ends(source: Source) -> bool:
+    """Whether more lines than one end in CR LF."""
+    return source.text.count("\r\n") > 1
+
+
 def _note_carriage_returns(cursor: Cursor) -> None:
     """Note lines that end in CR LF: bash stops at most of them, a single command it starts with a strange last word."""
-    lines = cursor.source.text.count("\r\n")
-    if lines > 1:
+    if has_windows_line_ends(cursor.source):
         at = cursor.source.text.index("\r\n")
-        cursor.refused(at, "the lines end in CR LF: bash takes the carriage return as part of each line's last word")
+        message = "the lines end in CR LF: bash takes the carriage return as part of each line's last word"
+        cursor.refused(at, message, loader=LINE_ENDS)
 
 
 def _read_or_recover(cursor: Cursor, items: list[Node], background: set[int]) -> None:
