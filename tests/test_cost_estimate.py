@@ -51,6 +51,24 @@ def estimated(**changes: Plain) -> Estimate:
     return found
 
 
+@pytest.mark.parametrize(
+    ("name", "matters", "idle"),
+    [
+        ("cluster.internode_gbit_per_s", {"parallel.world_size": 64}, {"parallel.world_size": 8}),
+        ("overlap.pipeline", {"parallel.pipeline": 4, "parallel.virtual_pipeline": 2}, {"parallel.pipeline": 4}),
+        ("overlap.tensor", {"parallel.tensor": 8}, {"parallel.tensor": 1}),
+    ],
+)
+def test_an_open_setting_is_assumed_where_the_cost_rests_on_it(
+    name: str, matters: dict[str, Plain], idle: dict[str, Plain]
+) -> None:
+    rest = {setting: value for setting, value in SEVENTY.items() if setting != name}
+    for changes, named in ((matters, True), (idle, False)):
+        found = estimate(Plan.of({**rest, "parallel.tensor": 2, "parallel.pipeline": 1, **changes}))
+        assert isinstance(found, Estimate), found
+        assert (name in found.assumed) is named
+
+
 def test_every_part_of_memory_is_named_and_their_sum_is_the_peak() -> None:
     memory = estimated().memory
     assert sum(memory.parts.values()) == pytest.approx(memory.peak_bytes)

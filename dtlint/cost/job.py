@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from math import sqrt
 from typing import TYPE_CHECKING, Literal
@@ -103,7 +103,22 @@ def complete(plan: Plan) -> Completed | Unknown:
         return impossible
     optimistic = assemble(completions[0], known)
     typical, pessimistic = (_varied(optimistic, completions[0], values, known) for values in completions[1:])
-    return Completed(optimistic, typical, pessimistic, (*filter(_spreads, open_names), *leanest))
+    jobs = optimistic, typical, pessimistic
+    spreading = (name for name in open_names if _spreads(name) and any(_matters(name, job) for job in jobs))
+    return Completed(*jobs, (*spreading, *leanest))
+
+
+_IDLE: Mapping[str, Callable[[Job], bool]] = {
+    "cluster.internode_gbit_per_s": lambda job: job.layout.world <= job.machine.per_node,
+    "overlap.pipeline": lambda job: job.layout.chunks == 1,
+    "overlap.tensor": lambda job: job.layout.tensor == 1,
+    "communication.moe_dispatcher": lambda job: job.layout.expert == 1,
+}
+"""Settings that a cost does not rest on in a job of which this holds: there they are not named as assumed."""
+
+
+def _matters(name: str, job: Job) -> bool:
+    return name not in _IDLE or not _IDLE[name](job)
 
 
 def _leanest(plan: Plan, known: Values) -> Mapping[str, Plain]:
