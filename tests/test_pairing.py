@@ -258,3 +258,28 @@ class TestChangedFolders:
         script = f"cd sub\nsed s/STAGE/2/ template.json > ds.json\n{LAUNCH} ds.json\n"
         tree({"run.sh": script, "sub/template.json": template})
         assert stage("run.sh") == 2
+
+
+class TestWithoutAWorkTree:
+    """Where no .git stands above, files may be named in any order, and scripts' paths begin where the user stands."""
+
+    CONFIG = '{"train_batch_size": 100, "train_micro_batch_size_per_gpu": 4, "zero_optimization": {"stage": 2}}'
+    LAUNCH = "deepspeed --num_gpus 8 train.py --deepspeed_config configs/ds.json\n"
+
+    @pytest.mark.parametrize(
+        "named",
+        [
+            ["configs/ds.json", "scripts/run.sh"],
+            ["scripts/run.sh", "configs/ds.json"],
+            ["scripts/run.sh"],
+            ["configs/ds.json", "scripts"],
+        ],
+    )
+    def test_a_launch_finds_its_config(self, tmp_path, monkeypatch, named):
+        (tmp_path / "configs").mkdir()
+        (tmp_path / "scripts").mkdir()
+        (tmp_path / "configs/ds.json").write_text(self.CONFIG)
+        (tmp_path / "scripts/run.sh").write_text(self.LAUNCH)
+        monkeypatch.chdir(tmp_path)
+        (run,) = read_runs([Path(name) for name in named], options_of()).runs
+        assert set(run.files) == {"configs/ds.json", "scripts/run.sh"}

@@ -35,6 +35,7 @@ class Tree:
 
     __slots__ = (
         "_bases_of",
+        "_bound",
         "_entries",
         "_found",
         "_in_folders",
@@ -58,6 +59,7 @@ class Tree:
     def __init__(self, root: Path, current: Path, texts: Mapping[Path, str] | None = None) -> None:
         self.root = root
         self.current = current
+        self._bound = _bound_of(root, current)
         self._texts = texts or {}
         self._sources: dict[Path, Source] = {}
         self._names: dict[Path, str] = {}
@@ -166,17 +168,17 @@ class Tree:
         return entries is None or name in entries
 
     def inside(self, file: Path) -> bool:
-        """Whether the file lies under the root, links resolved."""
+        """Whether the file lies in what may be read, links resolved."""
         kind_at(file)
         try:
-            return file.resolve().is_relative_to(self.root)
+            return file.resolve().is_relative_to(self._bound)
         except (OSError, RuntimeError):
             return False
 
     def within(self, source: Source) -> str:
         """The path of a source below the root; its name alone where it lies in none."""
         file = source.file
-        if file is None or not self.inside(file):
+        if file is None or not file.resolve().is_relative_to(self.root):
             return Path(source.path).name
         return file.resolve().relative_to(self.root).as_posix()
 
@@ -194,7 +196,17 @@ def _listed(folder: str) -> frozenset[str] | None:
 
 
 def root_of(paths: Sequence[Path]) -> Path:
-    """The enclosing git work tree of the first path, else its folder."""
-    first = paths[0].resolve() if paths else Path.cwd()
-    folder = first if is_folder(first) else first.parent
-    return next((each for each in (folder, *folder.parents) if is_there(each / ".git")), folder)
+    """The enclosing git work tree of the first path, else the folder that holds all paths."""
+    folders = [path if is_folder(path) else path.parent for path in (each.resolve() for each in paths)]
+    first = folders[0] if folders else Path.cwd()
+    tree = next((each for each in (first, *first.parents) if is_there(each / ".git")), None)
+    return tree or Path(os.path.commonpath([first, *folders]))
+
+
+def _bound_of(root: Path, current: Path) -> Path:
+    """The folder below which files are read that others name: the root; the current folder where the root lies in it
+    and is no work tree, for paths in scripts begin where the user stands. Not everything, and not a whole home.
+    """
+    here = current.resolve()
+    own = here != Path(here.anchor) and str(here) != os.path.expanduser("~")  # noqa: PTH111 - Path.home() may raise
+    return here if own and root.is_relative_to(here) and not is_there(root / ".git") else root
