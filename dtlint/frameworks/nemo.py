@@ -4,13 +4,15 @@ Trainer runs them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from dtlint.frameworks import Claim, NamedFile, Reading
 from dtlint.frameworks.arguments import stretch
 from dtlint.frameworks.deepspeed_values import flag, known, number, whole_number, word
 from dtlint.frameworks.dotted_keys import Keys, hiding, keys_of, launcher_by_default, number_at, one, unread, worded
-from dtlint.frameworks.hydra import keys_given, option, overrides
+from dtlint.frameworks.hydra import config_name, keys_given, option, overrides
+from dtlint.frameworks.interpreter import program_name
 from dtlint.frameworks.lengths import BOUNDS
 from dtlint.frameworks.lightning_trainer import devices
 from dtlint.frameworks.nemo_spelling import NAMES, spell_in
@@ -42,6 +44,8 @@ _MEGATRON = (
 )  # fmt: skip
 """Keys of the model's section that Megatron models alone have."""
 _OVERRIDDEN = frozenset(f"model.{name}" for name in _MEGATRON)
+_EXAMPLE = re.compile(r"megatron_[a-z0-9_]+_(?:pre|fine)?(?:train|tun)ing\.py")
+"""The names of the programs among NeMo's examples that train a Megatron model (megatron_gpt_pretraining.py)."""
 _APPLIED = ("inference", "server", "quantization", "export", "prompts", "run.huggingface_ckpt_path")
 """Sections and keys of configs that apply a trained model, or convert its checkpoint."""
 
@@ -80,9 +84,13 @@ _GRANULARITIES: Mapping[Plain, Plain] = {"selective": "selective", "full": "full
 
 
 def recognise(program: Sequence[Word]) -> bool:
-    """Whether a program's overrides are those of a Megatron model or an experiment of NeMo's."""
+    """Whether a program's overrides are those of a Megatron model or an experiment of NeMo's, or it is an example of
+    NeMo's with a config that its options name.
+    """
     given = keys_given(program[1:])
-    return any(name in _OVERRIDDEN or name.startswith("exp_manager.") for name in given)
+    if any(name in _OVERRIDDEN or name.startswith("exp_manager.") for name in given):
+        return True
+    return _EXAMPLE.fullmatch(program_name(program[0])) is not None and bool(config_name(program))
 
 
 def read_arguments(program: Sequence[Word]) -> Reading:
