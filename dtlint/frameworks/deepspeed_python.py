@@ -66,7 +66,11 @@ def read(program: Program) -> Reading:
 
 
 def spell(setting: str, value: Plain) -> str | None:
-    """A setting as a dict in Python has it (`"overlap_comm": True` in zero_optimization); None if there is no key."""
+    """A setting as a dict in Python has it (`"overlap_comm": True` in zero_optimization), or as a layer of experts is
+    given it; None if there is no key.
+    """
+    if setting == "parallel.expert":
+        return f"ep_size={value}"
     path = key_of(setting)
     if path is None:
         return None
