@@ -37,6 +37,7 @@ from dtlint.frameworks.keys import (
     word_of,
 )
 from dtlint.frameworks.lengths import at_most
+from dtlint.frameworks.strange_keys import strange_keys
 from dtlint.languages.json_tree import Document, Node, setting
 from dtlint.languages.traced import Word, literal_word, setting_of
 from dtlint.source import Span
@@ -150,8 +151,14 @@ def read_config(documents: Sequence[Document], words: Sequence[Word] = ()) -> Re
         framework=_framework(keys),
         frontend="axolotl",
         open=hidden(roots, words),
-        collections={**refused(keys), **_arguments(keys, place)},
+        collections={**refused(keys), **_arguments(keys, place), **_strange(documents)},
     )
+
+
+def _strange(documents: Sequence[Document]) -> Mapping[str, tuple[Member, ...]]:
+    """Members of `config.unknown`: its schemas pass over what they do not know."""
+    found = tuple(strange_keys(documents, "axolotl", "ignored"))
+    return {"config.unknown": found} if found else {}
 
 
 def _arguments(keys: Keys, place: Span | None) -> Mapping[str, tuple[Member, ...]]:
