@@ -300,6 +300,14 @@ class TestLaunches:
         )
         assert (found["launch.launcher"], found["parallel.tensor"], found["parallel.data"]) == ("slurm", 4, 4)
 
+    def test_the_config_that_nemo_brings_for_its_example(self, tmp_path):
+        words = "trainer.devices=8 trainer.num_nodes=4 model.pipeline_model_parallel_size=4 model.global_batch_size=256"
+        names = ("parallel.pipeline", "parallel.context", "parallel.data", "checkpointing.activations", "model.layers")
+        found = run(tmp_path, run__sh=f"srun python /opt/NeMo/examples/nlp/megatron_gpt_pretraining.py {words}\n")
+        assert [found.get(name) for name in names] == [4, 1, 8, "none", None]
+        found = run(tmp_path, run__sh=f"srun python megatron_gpt_pretraining.py --config-name=mine {words}\n")
+        assert [found.get(name) for name in names] == [4, None, None, None, None]
+
     @pytest.mark.parametrize(
         ("words", "known"),
         [

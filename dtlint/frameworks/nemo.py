@@ -81,6 +81,15 @@ _UNLIKE = (
 )  # fmt: skip
 """Keys of models some of whose layers hold a state space or a feed-forward network alone (megatron_mamba_config)."""
 _GRANULARITIES: Mapping[Plain, Plain] = {"selective": "selective", "full": "full"}
+_GPT = ("megatron_gpt_pretraining.py", "megatron_gpt_config")
+"""NeMo's example that trains a GPT from scratch, and the config that it names."""
+_OF_GPT: Mapping[str, Plain] = {
+    "parallel.tensor": 1, "parallel.pipeline": 1, "parallel.virtual_pipeline": 1, "parallel.context": 1,
+    "parallel.expert": 1, "parallel.sequence": False, "overlap.tensor": False, "checkpointing.activations": "none",
+}  # fmt: skip
+"""How that config trains in all releases of NeMo 1 (examples/nlp/language_modeling/conf, 1.12 to 1.23): keys that came
+later had no effect before. Its toy of a model and the batch are what every command line replaces.
+"""
 
 
 def recognise(program: Sequence[Word]) -> bool:
@@ -118,11 +127,22 @@ def read_composed(document: Document | None, program: Sequence[Word], missing: S
     """What hydra's config claims with the overrides of the command line; what a config that was not found may hold is
     not known.
     """
+    if document is None and _is_shipped(program):
+        told = tuple(Claim(name, default(value, f"NeMo's {_GPT[1]}")) for name, value in _OF_GPT.items())
+        reading = read_config(None, program)
+        written = {claim.setting for claim in reading.claims}
+        claims = (*reading.claims, *(claim for claim in told if claim.setting not in written))
+        return hiding(reading._replace(claims=claims), NAMES, f"NeMo's {_GPT[1]} is not here")
     if document is None:
         why = f"the config {missing[0]} was not found" if missing else f"the config of {program[0].shown} was not found"
         return without_config(program, why)
     reading = read_config(document, program)._replace(place=stretch(program[1:], literal_place(program[0])))
     return hiding(reading, NAMES, f"{missing[0]} was not found") if missing else reading
+
+
+def _is_shipped(program: Sequence[Word]) -> bool:
+    """Whether a program is NeMo's example with the config that NeMo brings."""
+    return program_name(program[0]) == _GPT[0] and config_name(program).removesuffix(".yaml") in ("", _GPT[1])
 
 
 def looks_like_config(document: Document) -> bool:
