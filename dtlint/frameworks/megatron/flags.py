@@ -53,9 +53,10 @@ def unknown_flags(given: Given) -> tuple[Member, ...]:
 
 def needed_flags(given: Given) -> Iterator[Member]:
     """Flags without which the start-up stops (Megatron's validate_args), as members of `config.needed`: `key`, beside
-    the model that the command line describes. A fork's own flags may fill them in.
+    the model that the command line describes. A fork's own flags may fill them in, and a retrieval project does.
     """
-    own = any(known_flag(option.spelled) is None for option in given.flags.values())
+    retrieves = any(name.startswith("retro-") for name in given.flags)
+    own = retrieves or any(known_flag(option.spelled) is None for option in given.flags.values())
     if given.open or own or not all(given.has(name) for name in _DESCRIBED):
         return
     place = given.flags[_DESCRIBED[0]].place
