@@ -54,8 +54,8 @@ TRAINING = (
     r"|\.train_batch\(|LightningCLI\(|import \*"
 )
 """What a Python program that trains has at least one of, be it in what it calls of another module: `train_batch` is the
-step of DeepSpeed's pipeline engine, LightningCLI starts a Trainer. Encoders of labels and scalers of data are fitted by programs that only run a
-model, too.
+step of DeepSpeed's pipeline engine, LightningCLI starts a Trainer. Encoders of labels and scalers of data are fitted by
+programs that only run a model, too.
 """
 
 
