@@ -277,3 +277,10 @@ def test_fields_of_accelerates_plugin() -> None:
 
 def test_of_several_plugins_none_is_known_to_be_in_use() -> None:
     assert reading(f"{PLUGIN}DeepSpeedPlugin(zero_stage=2)\nDeepSpeedPlugin(zero_stage=3)\n").claims == ()
+
+
+def test_a_plugin_that_an_argument_asks_for_is_not_known_to_be_in_use() -> None:
+    text = (
+        "def plugin(args):\n    if not args.deepspeed:\n        return None\n    return DeepSpeedPlugin(zero_stage=2)\n"
+    )
+    assert reading(f"{PLUGIN}{text}plugin(parse())\n").claims == ()

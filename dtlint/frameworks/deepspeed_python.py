@@ -69,8 +69,8 @@ def read(program: Program) -> Reading:
         told = _of_config(call, found) if (found := passed(call, "config")) else None
         if told is not None and (told.claims or told.files):
             return told
-    plugins = list(_live(program, _PLUGINS))
-    if len(plugins) == 1:
+    plugins = list(calls(program, _PLUGINS))
+    if len(plugins) == 1 and stands(plugins[0].place):
         return _of_plugin(plugins[0])
     told = _of_engines([_of_engine(call) for call in _training(list(_live(program, _INITIALIZE)))])
     if told.place is None or not told.open:
