@@ -252,3 +252,35 @@ def test_what_several_engines_disagree_on_is_unknown() -> None:
         "?the program starts several engines, whose gradient_accumulation_steps differ"
     )
     assert claims(reading(ENGINES + engine.format(2) + engine.format(2)))["batch.accumulation"] == 2
+
+
+PLUGIN = "from accelerate.utils import DeepSpeedPlugin\n"
+
+
+def test_a_config_for_accelerates_plugin() -> None:
+    config = '{"zero_optimization": {"stage": 2, "overlap_comm": False}, "gradient_accumulation_steps": 4}'
+    found = reading(f"{PLUGIN}DeepSpeedPlugin(hf_ds_config={config}, zero_stage=3)")
+    assert claims(found) == {"sharding.stage": 2, "overlap.gradients": False, "batch.accumulation": 4}
+    assert (found.framework, found.frontend) == ("deepspeed", "accelerate")
+    (file,) = reading(f"{PLUGIN}DeepSpeedPlugin('ds.json')").files
+    assert (file.role, file.path.text) == ("deepspeed", "ds.json")
+
+
+def test_fields_of_accelerates_plugin() -> None:
+    text = "DeepSpeedPlugin(zero_stage=3, gradient_clipping=1.0, offload_param_device='cpu', zero3_init_flag=None)"
+    assert claims(reading(PLUGIN + text)) == {
+        "sharding.stage": 3,
+        "optimizer.clip": 1.0,
+        "sharding.offload_parameters": "cpu",
+    }
+
+
+def test_of_several_plugins_none_is_known_to_be_in_use() -> None:
+    assert reading(f"{PLUGIN}DeepSpeedPlugin(zero_stage=2)\nDeepSpeedPlugin(zero_stage=3)\n").claims == ()
+
+
+def test_a_plugin_that_an_argument_asks_for_is_not_known_to_be_in_use() -> None:
+    text = (
+        "def plugin(args):\n    if not args.deepspeed:\n        return None\n    return DeepSpeedPlugin(zero_stage=2)\n"
+    )
+    assert reading(f"{PLUGIN}{text}plugin(parse())\n").claims == ()

@@ -448,6 +448,8 @@ class TestAxolotl:
             (("tensor_parallel_size: 2",), ("parallel.tensor", 2)),
             (("context_parallel_size: 4",), ("parallel.context", 4)),
             (("dp_replicate_size: 2", "dp_shard_size: 4"), ("sharding.group", 4)),
+            (("dp_shard_size: 4",), ("sharding.group", 4)),
+            (("dp_shard_size: 2", "context_parallel_size: 4"), ("sharding.group", 8)),
             (("ddp_bucket_cap_mb: 100",), ("communication.bucket_bytes", 104_857_600)),
         ],
     )

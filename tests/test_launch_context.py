@@ -366,6 +366,22 @@ class TestShardsOverTheNetwork:
         assert fact(Plan.of(self.PLAN), "memory.node_copy_fits") is True
         assert fact(Plan.of({**self.PLAN, "cluster.gpu": "A10G"}), "memory.node_copy_fits") is False
 
+    def test_the_compute_that_hides_the_gathers_does_not_depend_on_the_model(self):
+        plan = Plan.of({**self.PLAN, "cluster.internode_gbit_per_s": 50})
+        # 312 TFLOPS at 40%, against 7/8 of the weights over 6.25 GB/s
+        tokens = 312e12 * 0.4 * 7 / 8 / 6.25e9
+        assert fact(plan, "communication.hiding_tokens") == pytest.approx(tokens)
+        other = Plan.of({**self.PLAN, "cluster.internode_gbit_per_s": 50, "model.parameters": 7e9})
+        assert fact(other, "communication.hiding_tokens") == pytest.approx(tokens)
+
+    def test_states_of_parameters_that_stay_inside_the_node(self):
+        each = fact(Plan.of(self.PLAN), "memory.bytes_per_parameter")
+        assert fact(Plan.of(self.PLAN), "memory.near_states_bytes") == pytest.approx(72.7e9 * each / 8)
+        plan = Plan.of({**self.PLAN, "framework": "deepspeed"})
+        each = fact(plan, "memory.bytes_per_parameter")
+        # shared out over 64 ranks, beside a copy of the weights in each node
+        assert fact(plan, "memory.near_states_bytes") == pytest.approx(72.7e9 * (each / 64 + 2 / 8))
+
     def test_states_of_72b_do_not_fit_into_one_node(self) -> None:
         assert fact(Plan.of(self.PLAN), "sharding.fits_in_node") is False  # 16 x 72.7e9 / 8 = 145 GB
 

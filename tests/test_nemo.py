@@ -291,6 +291,35 @@ class TestLaunches:
         )
         assert (found["parallel.pipeline"], found["parallel.tensor"]) == (4, 4)
 
+    def test_an_example_names_its_config_in_a_container_and_overrides_nothing(self, tmp_path):
+        found = run(
+            tmp_path,
+            conf_in_gpt__yaml=GPT,
+            run__sh="srun -N 4 --ntasks-per-node 8 --container-mounts=$PWD:/job python /opt/NeMo/examples/nlp/"
+            "megatron_gpt_pretraining.py --config-path=/job/conf --config-name=gpt\n",
+        )
+        assert (found["launch.launcher"], found["parallel.tensor"], found["parallel.data"]) == ("slurm", 4, 4)
+
+    def test_the_config_that_nemo_brings_for_its_example(self, tmp_path):
+        words = "trainer.devices=8 trainer.num_nodes=4 model.pipeline_model_parallel_size=4 model.global_batch_size=256"
+        names = ("parallel.pipeline", "parallel.context", "parallel.data", "checkpointing.activations", "model.layers")
+        found = run(tmp_path, run__sh=f"srun python /opt/NeMo/examples/nlp/megatron_gpt_pretraining.py {words}\n")
+        assert [found.get(name) for name in names] == [4, 1, 8, "none", None]
+        found = run(tmp_path, run__sh=f"srun python megatron_gpt_pretraining.py --config-name=mine {words}\n")
+        assert [found.get(name) for name in names] == [4, None, None, None, None]
+
+    @pytest.mark.parametrize(
+        ("words", "known"),
+        [
+            ("megatron_gpt_finetuning.py --config-name gpt", True),
+            ("megatron_gpt_pretraining.py", False),
+            ("megatron_gpt_eval.py --config-name gpt", False),
+            ("pretraining.py --config-name gpt", False),
+        ],
+    )
+    def test_an_example_that_trains_is_known_by_its_name_beside_a_config(self, words, known):
+        assert nemo.recognise(command_of(words.split()).worlds[0].commands[0].argv) == known
+
     def test_a_config_that_is_not_there_hides_settings(self, tmp_path):
         found = run(tmp_path, run__sh="python train.py trainer.devices=8 model.tensor_model_parallel_size=8\n")
         assert (found["framework"], found["parallel.tensor"], found["batch.micro"]) == ("nemo", 8, None)

@@ -295,6 +295,28 @@ class TestLitgpt:
         found = self.plan(tmp_path, "--devices 1 --train.micro_batch_size 4")
         assert values(found, "framework", "parallel.world_size", "batch.micro") == ["pytorch", 1, 4]
 
+    @pytest.mark.parametrize(
+        ("command", "rank"),
+        [
+            ("finetune_full", 0),
+            ("finetune_lora", 8),
+            ("finetune", 8),
+            ("finetune full --checkpoint_dir", 0),
+            ("finetune_adapter", None),
+        ],
+    )
+    def test_the_model_stands_behind_the_command(self, tmp_path: Path, command: str, rank: int | None) -> None:
+        options = "--devices 4 --precision bf16-true --train.micro_batch_size 1"
+        (tmp_path / "run.sh").write_text(f"litgpt {command} checkpoints/meta-llama/Llama-2-13b-hf {options}\n")
+        found = plans(tmp_path, "run.sh")["train"]
+        assert values(found, "model.name", "model.lora_rank", "model.layers") == [
+            "meta-llama/Llama-2-13b-hf", rank, 40,
+        ]  # fmt: skip
+
+    def test_pretraining_names_a_model_of_its_own(self, tmp_path: Path) -> None:
+        (tmp_path / "run.sh").write_text("litgpt pretrain pythia-160m --devices 4 --train.micro_batch_size 1\n")
+        assert values(plans(tmp_path, "run.sh")["train"], "model.hidden", "model.lora_rank") == [768, 0]
+
     def test_quantized_weights_are_refused_on_several_devices(self, tmp_path: Path) -> None:
         self.plan(tmp_path, "--quantize bnb.nf4")
         assert any("'quantize' is refused beside 'devices: 4'" in message for message in errors(tmp_path))

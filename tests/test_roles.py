@@ -87,6 +87,9 @@ class TestWhatIsNotJudged:
             ("StandardScaler().fit_transform(rows)\nlabel_encoder.fit(rows)\nsave(model(rows))\n", False),
             ("label_encoder.fit(rows)\nmodel(rows).backward()\n", True),
             ("with torch.no_grad():\n    check(model)\ntrainer.fit(model)\n", True),
+            ("engine = build(layers)\nfor _ in steps:\n    engine.train_batch()\n", True),
+            ("engine = build(layers)\nengine.eval_batch(rows)\n", False),
+            ("from lightning.pytorch.cli import LightningCLI\nLightningCLI(save_config_callback=None)\n", True),
         ],
     )
     def test_a_program_that_fits_encoders_alone_does_not_train(self, tree, code, judged):

@@ -125,6 +125,11 @@ class TestMisspeltKeys:
             ("tensor_paralel_degree", "tensor_parallel_degree")
         ]
 
+    def test_another_front_ends_name_for_a_key(self):
+        assert self.found("[parallelism]\ntensor_parallel_size = 2\nour_parallel_size = 2\n") == [
+            ("tensor_parallel_size", "tensor_parallel_degree")
+        ]
+
     def test_a_key_of_a_fork_is_left_alone(self):
         assert self.found("[parallelism]\nhybrid_degree = 2\n[mine]\nx = 1\n") == []
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dtlint.catalog import gpu
 from dtlint.cost import sizes
 from dtlint.cost.traffic import sent_bytes
 from dtlint.facts.registry import (
+    DEGREES,
     SIZING,
     TIMING,
     FactValue,
@@ -21,6 +23,10 @@ from dtlint.value import Unknown
 
 HALF_PRECISION = 2
 """Bytes of a gathered 16-bit weight."""
+SLOW_COMPUTE = 0.4
+"""Share of a GPU's peak that training sustains where it is slow (docs/accuracy.md), which hides the most."""
+TERA, GIGABIT = 1e12, 1.25e8
+"""FLOPs of a TFLOP, and bytes of a Gbit."""
 
 _GROUP = ("model.parameters", "cluster.nvlink_domain", "parallel.tensor", "parallel.pipeline")
 
@@ -65,6 +71,29 @@ def shard_micro_bytes(plan: Plan) -> FactValue:
     return lower(found) / count
 
 
+@register(
+    "communication.hiding_tokens",
+    "number",
+    "tokens",
+    ("cluster.gpu", "cluster.internode_gbit_per_s", "sharding.group", *DEGREES, "cluster.nvlink_domain"),
+    "zero",
+)
+def hiding_tokens(plan: Plan) -> FactValue:
+    """Tokens of a GPU's micro-batch that last as long to compute as the network of a node takes for sharded parameters.
+
+    6 FLOPs a parameter and token stand against 6 bytes a parameter, two gathers and a scatter, of which the share of
+    the other nodes enters each node: the number of parameters cancels out.
+    """
+    name, gbit = plan.word("cluster.gpu"), plan.number("cluster.internode_gbit_per_s")
+    found, nodes = gpu(name) if name is not None else None, fact(plan, "topology.shard_nodes")
+    if found is None or found.bf16_tflops is None or not gbit:
+        return missing(plan, "cluster.internode_gbit_per_s" if found is not None else "cluster.gpu")
+    if isinstance(nodes, Unknown):
+        return nodes
+    entering = (lower(nodes) - 1) / lower(nodes)
+    return found.bf16_tflops * TERA * SLOW_COMPUTE * entering / (gbit * GIGABIT)
+
+
 @register("memory.node_copy_bytes", "number", "bytes", _GROUP, "zeropp")
 def node_copy_bytes(plan: Plan) -> FactValue:
     """What a second copy of the weights, shared out over the GPUs of one node, takes on each of them."""
@@ -72,6 +101,21 @@ def node_copy_bytes(plan: Plan) -> FactValue:
     if isinstance(held, Unknown) or not domain:
         return held if isinstance(held, Unknown) else missing(plan, "cluster.nvlink_domain")
     return HALF_PRECISION * lower(held) / domain
+
+
+@register("memory.near_states_bytes", "number", "bytes", (*_GROUP, "sharding.group", "framework"), "zeropp")
+def near_states_bytes(plan: Plan) -> FactValue:
+    """States of a GPU where parameters are gathered inside the node: shared out there, or over all ranks beside
+    DeepSpeed's copy of the weights.
+    """
+    domain, group = plan.integer("cluster.nvlink_domain"), plan.integer("sharding.group")
+    whole, held = fact(plan, "memory.bytes_per_parameter"), fact(plan, "memory.parameters_held")
+    copy = fact(plan, "memory.node_copy_bytes") if plan.word("framework") == "deepspeed" else 0.0
+    unknown = next((found for found in (whole, held, copy) if isinstance(found, Unknown)), None)
+    if unknown is not None or not domain or not group:
+        return unknown or missing(plan, "sharding.group" if domain else "cluster.nvlink_domain")
+    ranks = group if plan.word("framework") == "deepspeed" else domain
+    return lower(copy) + lower(whole) * lower(held) / ranks
 
 
 @register("memory.node_copy_fits", "flag", "", (*SIZING, "cluster.nvlink_domain"), "zeropp")

@@ -24,8 +24,20 @@ from dtlint.frameworks.axolotl_precision import precision
 from dtlint.frameworks.deepspeed_values import flag, known, number, whole_number, word
 from dtlint.frameworks.dotted_keys import Keys
 from dtlint.frameworks.interpreter import program_name
-from dtlint.frameworks.keys import ON, Meaning, claims_of, flag_words, hidden, keys_of, model_named, spelled, word_of
+from dtlint.frameworks.keys import (
+    ON,
+    Meaning,
+    claims_of,
+    flag_words,
+    hidden,
+    keys_of,
+    model_named,
+    product,
+    spelled,
+    word_of,
+)
 from dtlint.frameworks.lengths import at_most
+from dtlint.frameworks.strange_keys import strange_keys
 from dtlint.languages.json_tree import Document, Node, setting
 from dtlint.languages.traced import Word, literal_word, setting_of
 from dtlint.source import Span
@@ -139,8 +151,14 @@ def read_config(documents: Sequence[Document], words: Sequence[Word] = ()) -> Re
         framework=_framework(keys),
         frontend="axolotl",
         open=hidden(roots, words),
-        collections={**refused(keys), **_arguments(keys, place)},
+        collections={**refused(keys), **_arguments(keys, place), **_strange(documents)},
     )
+
+
+def _strange(documents: Sequence[Document]) -> Mapping[str, tuple[Member, ...]]:
+    """Members of `config.unknown`: its schemas pass over what they do not know."""
+    found = tuple(strange_keys(documents, "axolotl", "ignored"))
+    return {"config.unknown": found} if found else {}
 
 
 def _arguments(keys: Keys, place: Span | None) -> Mapping[str, tuple[Member, ...]]:
@@ -294,10 +312,14 @@ def _fsdp_nodes(keys: Keys) -> Iterator[tuple[str, Node]]:
 
 
 def _groups(keys: Keys) -> Iterator[Claim]:
-    """A shard group smaller than the data-parallel ranks, where it is written with its replicas."""
-    size, replicas = keys.node("dp_shard_size"), keys.known("dp_replicate_size")
-    if size is not None and isinstance(replicas, int) and replicas > 1:
-        yield Claim("sharding.group", whole_number(size), "dp_shard_size")
+    """A shard group of fixed size, over which context parallelism is laid too; the ranks that are left are replicas
+    of it (axolotl 0.19.0 utils/distributed.py, build_parallelism_config).
+    """
+    size, context = keys.node("dp_shard_size"), keys.node("context_parallel_size", "sequence_parallel_degree")
+    told = None if size is None else known(whole_number(size))
+    if size is not None and isinstance(told, int) and told > 1:
+        each = None if context is None else whole_number(context)
+        yield Claim("sharding.group", product(whole_number(size), each, "context parallel"), "dp_shard_size")
 
 
 def _buckets(keys: Keys) -> Iterator[Claim]:

@@ -1,5 +1,5 @@
-"""DeepSpeed in Python: the config that a script builds as a dict and hands to deepspeed.initialize or a Trainer's
-arguments.
+"""DeepSpeed in Python: the config that a script builds as a dict and hands to deepspeed.initialize, a Trainer's
+arguments, or a plugin of Accelerate's.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dtlint.frameworks.deepspeed_changes import changes
 from dtlint.frameworks.deepspeed_dicts import written_dict
 from dtlint.frameworks.deepspeed_spelling import key_of, value_of
 from dtlint.languages.json_tree import Document, Entry, Kind, Node
-from dtlint.languages.python.calls import Call, calls, passed
+from dtlint.languages.python.calls import Call, argument, calls, passed
 from dtlint.languages.python.constants import merged
 from dtlint.languages.python.dicts import Passed
 from dtlint.languages.python.program import Program
@@ -42,6 +42,16 @@ _STRATEGIES = tuple(
     for module in ("", ".deepspeed")
 )
 """Lightning's strategy, whose `config` takes the place of all its other arguments."""
+_PLUGINS = tuple(f"accelerate{module}.DeepSpeedPlugin" for module in ("", ".utils", ".utils.dataclasses"))
+"""Accelerate's plugin, whose `hf_ds_config` takes the place of its fields."""
+_OF_PLUGIN = {
+    "gradient_accumulation_steps": ("batch.accumulation", 1),
+    "gradient_clipping": ("optimizer.clip", 2),
+    "zero_stage": ("sharding.stage", 3),
+    "offload_optimizer_device": ("sharding.offload_optimizer", 5),
+    "offload_param_device": ("sharding.offload_parameters", 6),
+}
+"""What the fields of the plugin claim, with their places (accelerate 1.15.0 utils/dataclasses.py)."""
 
 
 def read(program: Program) -> Reading:
@@ -59,14 +69,37 @@ def read(program: Program) -> Reading:
         told = _of_config(call, found) if (found := passed(call, "config")) else None
         if told is not None and (told.claims or told.files):
             return told
+    plugins = list(calls(program, _PLUGINS))
+    if len(plugins) == 1 and stands(plugins[0].place):
+        return _of_plugin(plugins[0])
     told = _of_engines([_of_engine(call) for call in _training(list(_live(program, _INITIALIZE)))])
     if told.place is None or not told.open:
         return told
     return told._replace(collections={**told.collections, "config.changed": changes(program, told.place)})
 
 
+def _of_plugin(call: Call) -> Reading:
+    """What Accelerate's plugin is given: a config, or fields of its own. What it is not given the launcher may say."""
+    config = passed(call, "hf_ds_config", 0)
+    if config:
+        return _of_config(call, config)._replace(frontend="accelerate")
+    claims = tuple(_plugin_claims(call))
+    return Reading(LAYER, call.head, claims, framework="deepspeed", frontend="accelerate", open=call.open)
+
+
+def _plugin_claims(call: Call) -> Iterator[Claim]:
+    for name, (setting, position) in _OF_PLUGIN.items():
+        value = argument(call, name, position)
+        if value is not None and not (isinstance(value, Value) and value.value is None):
+            yield Claim(setting, value, name)
+
+
 def spell(setting: str, value: Plain) -> str | None:
-    """A setting as a dict in Python has it (`"overlap_comm": True` in zero_optimization); None if there is no key."""
+    """A setting as a dict in Python has it (`"overlap_comm": True` in zero_optimization), or as a layer of experts is
+    given it; None if there is no key.
+    """
+    if setting == "parallel.expert":
+        return f"ep_size={value}"
     path = key_of(setting)
     if path is None:
         return None

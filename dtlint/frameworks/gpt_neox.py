@@ -12,6 +12,7 @@ from dtlint.frameworks.deepspeed_values import flag, known, number, whole_number
 from dtlint.frameworks.dotted_keys import Keys
 from dtlint.frameworks.interpreter import program_name
 from dtlint.frameworks.keys import ON, Meaning, claims_of, hidden, keys_of, spelled, word_of
+from dtlint.frameworks.strange_keys import strange_keys
 from dtlint.languages.json_tree import Document, Entry, Node, setting
 from dtlint.languages.traced import Word, literal_word, setting_of
 from dtlint.value import Origin, Plain, Unknown, Value, assumed, default
@@ -130,7 +131,16 @@ def read_config(documents: Sequence[Document], words: Sequence[Word] = ()) -> Re
         *_attention(keys),
         *_steps(keys),
     )
-    return Reading(LAYER, place, claims, tuple(_hostfile(keys)), framework="gpt-neox", open=hidden(roots))
+    strange = tuple(strange_keys(documents, "gpt-neox", "refused", _name))
+    return Reading(
+        LAYER,
+        place,
+        claims,
+        tuple(_hostfile(keys)),
+        framework="gpt-neox",
+        open=hidden(roots),
+        collections={"config.unknown": strange} if strange else {},
+    )
 
 
 def spell(setting_name: str, value: Plain, framework: str = "") -> str | None:

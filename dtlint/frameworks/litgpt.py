@@ -18,7 +18,7 @@ from dtlint.frameworks.lengths import at_most
 from dtlint.frameworks.lightning_strategies import Strategy
 from dtlint.frameworks.lightning_trainer import devices, launch_claims, precision_claims
 from dtlint.languages.json_tree import Document, Node, entry, setting
-from dtlint.languages.traced import Word
+from dtlint.languages.traced import Word, literal_word
 from dtlint.value import Origin, Plain, Unknown, Value, default
 
 LAYER = "litgpt"
@@ -27,7 +27,10 @@ ROLE = "litgpt"
 _SECTION = "trainer"
 _FABRIC = ("devices", "num_nodes", "precision")
 _COMMANDS = ("pretrain", "finetune", "finetune_lora", "finetune_full", "finetune_adapter", "finetune_adapter_v2")
+_METHODS = ("full", "lora", "adapter", "adapter_v2")
+_OF_ADAPTERS = ("finetune", "finetune_lora")
 _ENDINGS = (".yaml", ".yml")
+_LORA_RANK = 8
 _TABLE = {
     "train.global_batch_size": Meaning("batch.global"),
     "train.micro_batch_size": Meaning("batch.micro"),
@@ -82,14 +85,14 @@ def read_program(program: Sequence[Word]) -> Reading:
 def read_config(documents: Sequence[Document], words: Sequence[Word] = ()) -> Reading:
     """What a config, and options over it, claim; on one device no model is sharded."""
     roots = [document.root for document in documents]
-    keys = keys_of(roots, flag_words(words))
+    keys = keys_of(roots, (*_model_word(words), *flag_words(words)))
     place = next((root.span for root in roots if root is not None), words[0].place if words else None)
     fabric = Keys(
         {f"{_SECTION}.{name}": node for name in _FABRIC if (node := keys.node(name)) is not None},
         {f"{_SECTION}.{name}": keys.spelled.get(name, name) for name in _FABRIC},
     )
     framework = _framework(keys)
-    kind = "single" if framework != "fsdp" else "model-parallel" if keys.node("lora_r") is not None else "fsdp"
+    kind = "single" if framework != "fsdp" else "model-parallel" if _has_adapters(keys, words) else "fsdp"
     named, models = model_named(keys, "checkpoint_dir" if keys.node("checkpoint_dir") is not None else "model_name")
     claims = (
         *launch_claims(fabric, _SECTION, place),
@@ -99,6 +102,7 @@ def read_config(documents: Sequence[Document], words: Sequence[Word] = ()) -> Re
         *_optimizer(keys),
         *_quantized(keys),
         *_unasked(keys),
+        *_adapters(keys, _command(words)),
         *(_sharding(keys, words) if framework == "fsdp" else ()),
         *named,
     )
@@ -115,6 +119,39 @@ def spell(setting_name: str, value: Plain, framework: str = "") -> str | None:
     return None if found is None else ": ".join(found)
 
 
+def _command(words: Sequence[Word]) -> str:
+    """The command, by one name: releases before 0.4 have `finetune full` for finetune_full."""
+    for index, word in enumerate(words):
+        if word.text in _COMMANDS:
+            after = words[index + 1].text if index + 1 < len(words) else None
+            return f"finetune_{after}" if after in _METHODS else word.text or ""
+    return ""
+
+
+def _has_adapters(keys: Keys, words: Sequence[Word]) -> bool:
+    """Whether adapters of low rank train, by their rank or by the command."""
+    return keys.node("lora_r") is not None or _command(words) in _OF_ADAPTERS
+
+
+def _model_word(words: Sequence[Word]) -> Iterator[Word]:
+    """The model behind the command (`litgpt finetune_full checkpoints/meta-llama/Llama-2-13b-hf`), as the key that it
+    stands for.
+    """
+    for word, after in pairwise(words):
+        if word.text in _COMMANDS and not after.shown.startswith("-") and after.text not in _METHODS:
+            head = literal_word("model_name=" if word.text == "pretrain" else "checkpoint_dir=", after.place)
+            yield Word((*head.pieces, *after.pieces), after.place)
+            return
+
+
+def _adapters(keys: Keys, command: str) -> Iterator[Claim]:
+    """What trains where a command trains a part of the model, and no rank is written."""
+    if command.startswith("finetune_adapter"):
+        yield Claim("model.lora_rank", Unknown("the adapter's parameters train alone", "--set model.lora_rank=N"))
+    elif command in _OF_ADAPTERS and keys.node("lora_r") is None:
+        yield Claim("model.lora_rank", default(_LORA_RANK, "litgpt"))
+
+
 def _framework(keys: Keys) -> str:
     several, nodes = keys.node("devices"), keys.node("num_nodes")
     count = None if several is None else known(devices(several))
@@ -124,13 +161,13 @@ def _framework(keys: Keys) -> str:
 
 def _sharding(keys: Keys, words: Sequence[Word]) -> Iterator[Claim]:
     """Pretraining shards inside a node; fine-tuning over all ranks, and recomputes each block."""
-    command = next((word.text for word in words if word.text in _COMMANDS), "") or ""
+    command = _command(words)
     pretrains = command == "pretrain" or keys.node("initial_checkpoint_dir", "tokenizer_dir") is not None
     if pretrains or keys.node("model_name") is not None:
         why = Unknown("a hybrid strategy shards inside a node", "--set cluster.gpus_per_node=N", None)
         yield Claim("sharding.group", why._replace(means="cluster.gpus_per_node"), "")
         yield Claim("checkpointing.activations", default("none", "litgpt"), "")
-    elif keys.node("lora_r") is not None or command in ("finetune_full", "finetune_lora"):
+    elif _has_adapters(keys, words) or command == "finetune_full":
         yield Claim("checkpointing.activations", default("full", "litgpt"), "")
     else:
         yield Claim("checkpointing.activations", Unknown("the command decides", "--set checkpointing.activations=..."))

@@ -4,13 +4,15 @@ Trainer runs them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from dtlint.frameworks import Claim, NamedFile, Reading
 from dtlint.frameworks.arguments import stretch
 from dtlint.frameworks.deepspeed_values import flag, known, number, whole_number, word
 from dtlint.frameworks.dotted_keys import Keys, hiding, keys_of, launcher_by_default, number_at, one, unread, worded
-from dtlint.frameworks.hydra import keys_given, option, overrides
+from dtlint.frameworks.hydra import config_name, keys_given, option, overrides
+from dtlint.frameworks.interpreter import program_name
 from dtlint.frameworks.lengths import BOUNDS
 from dtlint.frameworks.lightning_trainer import devices
 from dtlint.frameworks.nemo_spelling import NAMES, spell_in
@@ -42,6 +44,8 @@ _MEGATRON = (
 )  # fmt: skip
 """Keys of the model's section that Megatron models alone have."""
 _OVERRIDDEN = frozenset(f"model.{name}" for name in _MEGATRON)
+_EXAMPLE = re.compile(r"megatron_[a-z0-9_]+_(?:pre|fine)?(?:train|tun)ing\.py")
+"""The names of the programs among NeMo's examples that train a Megatron model (megatron_gpt_pretraining.py)."""
 _APPLIED = ("inference", "server", "quantization", "export", "prompts", "run.huggingface_ckpt_path")
 """Sections and keys of configs that apply a trained model, or convert its checkpoint."""
 
@@ -77,12 +81,25 @@ _UNLIKE = (
 )  # fmt: skip
 """Keys of models some of whose layers hold a state space or a feed-forward network alone (megatron_mamba_config)."""
 _GRANULARITIES: Mapping[Plain, Plain] = {"selective": "selective", "full": "full"}
+_GPT = ("megatron_gpt_pretraining.py", "megatron_gpt_config")
+"""NeMo's example that trains a GPT from scratch, and the config that it names."""
+_OF_GPT: Mapping[str, Plain] = {
+    "parallel.tensor": 1, "parallel.pipeline": 1, "parallel.virtual_pipeline": 1, "parallel.context": 1,
+    "parallel.expert": 1, "parallel.sequence": False, "overlap.tensor": False, "checkpointing.activations": "none",
+}  # fmt: skip
+"""How that config trains in all releases of NeMo 1 (examples/nlp/language_modeling/conf, 1.12 to 1.23): keys that came
+later had no effect before. Its toy of a model and the batch are what every command line replaces.
+"""
 
 
 def recognise(program: Sequence[Word]) -> bool:
-    """Whether a program's overrides are those of a Megatron model or an experiment of NeMo's."""
+    """Whether a program's overrides are those of a Megatron model or an experiment of NeMo's, or it is an example of
+    NeMo's with a config that its options name.
+    """
     given = keys_given(program[1:])
-    return any(name in _OVERRIDDEN or name.startswith("exp_manager.") for name in given)
+    if any(name in _OVERRIDDEN or name.startswith("exp_manager.") for name in given):
+        return True
+    return _EXAMPLE.fullmatch(program_name(program[0])) is not None and bool(config_name(program))
 
 
 def read_arguments(program: Sequence[Word]) -> Reading:
@@ -110,11 +127,22 @@ def read_composed(document: Document | None, program: Sequence[Word], missing: S
     """What hydra's config claims with the overrides of the command line; what a config that was not found may hold is
     not known.
     """
+    if document is None and _is_shipped(program):
+        told = tuple(Claim(name, default(value, f"NeMo's {_GPT[1]}")) for name, value in _OF_GPT.items())
+        reading = read_config(None, program)
+        written = {claim.setting for claim in reading.claims}
+        claims = (*reading.claims, *(claim for claim in told if claim.setting not in written))
+        return hiding(reading._replace(claims=claims), NAMES, f"NeMo's {_GPT[1]} is not here")
     if document is None:
         why = f"the config {missing[0]} was not found" if missing else f"the config of {program[0].shown} was not found"
         return without_config(program, why)
     reading = read_config(document, program)._replace(place=stretch(program[1:], literal_place(program[0])))
     return hiding(reading, NAMES, f"{missing[0]} was not found") if missing else reading
+
+
+def _is_shipped(program: Sequence[Word]) -> bool:
+    """Whether a program is NeMo's example with the config that NeMo brings."""
+    return program_name(program[0]) == _GPT[0] and config_name(program).removesuffix(".yaml") in ("", _GPT[1])
 
 
 def looks_like_config(document: Document) -> bool:

@@ -21,7 +21,7 @@ def misspelt_options(options: Iterable[tuple[str, Span]]) -> Iterator[Member]:
     for name, place in options:
         section, _, key = name.rpartition(".")
         names = known.get(section, frozenset())
-        near = None if not names or key.removeprefix("no_") in names else meant(key, sorted(names))
+        near = None if not names or key.removeprefix("no_") in names else _near(section, key, names)
         if near is not None:
             said = texts(place, key=name, section=section, effect="refused", suggestion=f"{section}.{near}", since="0")
             yield Member(place, said)
@@ -39,9 +39,17 @@ def misspelt(root: Node) -> Iterator[Member]:
     for section, names in torchtitan_keys().items():
         table = entry(root, section)
         for found in table.node.entries if table is not None else ():
-            near = None if found.key in names else meant(found.key, sorted(names))
+            near = None if found.key in names else _near(section, found.key, names)
             if near is not None:
                 yield Member(
                     found.place,
                     texts(found.place, key=found.key, section=section, effect="refused", suggestion=near, since="0"),
                 )
+
+
+def _near(section: str, key: str, names: frozenset[str]) -> str | None:
+    """The key that another front end's name or a misspelt one stands for."""
+    from dtlint.catalog.front_end_keys import front_end_keys
+
+    alias = front_end_keys("torchtitan").stands_for.get(f"{section}.{key}", "")
+    return alias.rpartition(".")[2] or meant(key, sorted(names))

@@ -41,8 +41,8 @@ _WITH_CONFIGS = {
 }
 """Launchers that belong to a front end of their own, with the module that reads both."""
 ReadFile = Callable[[str], Source | None]
-_OF_NEMO = ("model.", "exp_manager.")
-"""What overrides of NeMo's configs begin with."""
+_OF_NEMO = ("model.", "exp_manager.", "megatron_")
+"""What overrides of NeMo's configs begin with, and its examples that train Megatron models."""
 _NODE_RANK = ("--node-rank", "--machine-rank")
 
 

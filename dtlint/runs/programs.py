@@ -49,6 +49,7 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
     from dtlint.frameworks import (
         accelerator_python,
         ddp,
+        deepspeed_experts,
         deepspeed_pipelines,
         deepspeed_python,
         environment_python,
@@ -70,6 +71,7 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
         for reader in (
             deepspeed_python,
             deepspeed_pipelines,
+            deepspeed_experts,
             fsdp,
             ddp,
             pytorch,

@@ -51,10 +51,11 @@ NO_TRAINER = r"(?<![a-z])(no|without)_?trainer"
 
 TRAINING = (
     r"\bbackward\b|\boptim\.|\boptimizer\b|Optimizer|Trainer|(?<!encoder)(?<!scaler)(?<!pca)\.fit\(|train\(|\.step\("
-    r"|import \*"
+    r"|\.train_batch\(|LightningCLI\(|import \*"
 )
-"""What a Python program that trains has at least one of, be it in what it calls of another module. Encoders of labels
-and scalers of data are fitted by programs that only run a model, too.
+"""What a Python program that trains has at least one of, be it in what it calls of another module: `train_batch` is the
+step of DeepSpeed's pipeline engine, LightningCLI starts a Trainer. Encoders of labels and scalers of data are fitted by
+programs that only run a model, too.
 """
 
 

@@ -8,7 +8,7 @@ from dtlint.frameworks import Claim, Member, NamedFile, Reading
 from dtlint.frameworks.arguments import stretch, texts
 from dtlint.frameworks.megatron.combinations import excluded_flags, refused_combinations
 from dtlint.frameworks.megatron.cuts import misfit_cuts
-from dtlint.frameworks.megatron.flags import inert_flags, removed_flags, unknown_flags
+from dtlint.frameworks.megatron.flags import inert_flags, needed_flags, removed_flags, unknown_flags
 from dtlint.frameworks.megatron.forks import foreign_flags, fork_claims
 from dtlint.frameworks.megatron.given import Given, has_deepspeed, read_flags, switched
 from dtlint.frameworks.megatron.meanings import MEANINGS, Meaning
@@ -164,6 +164,7 @@ def _collections(given: Given, swift: bool) -> Mapping[str, tuple[Member, ...]]:
                 "pipeline.misfits": misfit_cuts(given),
                 "config.removed": removed_flags(given),
                 "config.inert": inert_flags(given),
+                "config.needed": () if is_slime(given) or _elsewhere(given) else needed_flags(given),
             }
         )
     settled = {name: tuple(members) for name, members in found.items()}

@@ -32,6 +32,9 @@ _NEEDS: Mapping[str, tuple[str, ...]] = {
     "optimizer-offload-fraction": ("optimizer-cpu-offload",),
 }
 """Flags that are read only beside one of others."""
+_DESCRIBED = ("num-layers", "hidden-size", "num-attention-heads")
+_NEEDED = (("seq-length", "encoder-seq-length"), ("max-position-embeddings",))
+"""Flags that have no default and are asserted, each with others that will do."""
 
 
 def unknown_flags(given: Given) -> tuple[Member, ...]:
@@ -46,6 +49,20 @@ def unknown_flags(given: Given) -> tuple[Member, ...]:
     if len(strange) > min(MOST_STRANGE + len(given.flags) // 5, MOST_LOOKED_AT):
         return ()
     return tuple(member for option in strange if (member := _misspelt(option, given)) is not None)
+
+
+def needed_flags(given: Given) -> Iterator[Member]:
+    """Flags without which the start-up stops (Megatron's validate_args), as members of `config.needed`: `key`, beside
+    the model that the command line describes. A fork's own flags may fill them in, and a retrieval project does.
+    """
+    retrieves = any(name.startswith("retro-") for name in given.flags)
+    own = retrieves or any(known_flag(option.spelled) is None for option in given.flags.values())
+    if given.open or own or not all(given.has(name) for name in _DESCRIBED):
+        return
+    place = given.flags[_DESCRIBED[0]].place
+    for names in _NEEDED:
+        if not any(name in given.flags for name in names):
+            yield Member(place, texts(place, key=f"--{names[0]}"))
 
 
 def removed_flags(given: Given) -> tuple[Member, ...]:
