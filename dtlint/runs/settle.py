@@ -93,8 +93,8 @@ def _confirmed(settings: Mapping[str, Setting]) -> Iterator[tuple[str, Setting]]
 
 
 def starts_engine(readings: Sequence[Reading]) -> bool:
-    """Whether the program hands its config to DeepSpeed by itself: no Trainer compares it with its arguments, as it does
-    with a dict that it is given.
+    """Whether the program hands its config to DeepSpeed by itself: no Trainer, to which a dict may be handed too,
+    compares it with its arguments.
     """
     own = (reading for reading in readings if reading.layer == "deepspeed-python" and reading.framework)
     return any(not reading.frontend for reading in own)
