@@ -323,6 +323,21 @@ def test_a_loss_that_is_averaged_twice(loss: str, wrong: bool) -> None:
             True,
         ),
         (
+            "s = DistributedSampler(data)\no = DistributedSampler(other)\nfor epoch in range(3):\n"
+            "    o.set_epoch(epoch)\n    model(s, o).backward()",
+            False,
+        ),
+        (
+            "s = DistributedSampler(data)\no = DistributedSampler(other)\nfor epoch in range(3):\n"
+            "    for each in (s, o):\n        each.set_epoch(epoch)\n    model(s, o).backward()",
+            True,
+        ),
+        (
+            "s = DistributedSampler(data)\no = DistributedSampler(other)\nfor epoch in range(3):\n"
+            "    o.set_epoch(epoch)\n    loader.sampler.set_epoch(epoch)\n    model(s, o).backward()",
+            True,
+        ),
+        (
             "s = DistributedSampler(data)\nassert hasattr(s, 'set_epoch')\nprint('set_epoch')\n"
             "for epoch in range(3):\n    f.backward(s)",
             False,
