@@ -227,6 +227,21 @@ def test_a_loss_that_is_averaged_twice(loss: str, wrong: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("division", "wrong"),
+    [
+        ("for p in model.parameters():\n        p.grad /= dist.get_world_size()", True),
+        ("torch._foreach_div_([p.grad for p in model.parameters()], dist.get_world_size())", True),
+        ("g = [p.grad for p in model.parameters()]\n    torch._foreach_div_(g, dist.get_world_size())", True),
+        ("torch._foreach_div_([p.grad for p in model.parameters()], accumulation)", False),
+        ("torch._foreach_div_(shown, dist.get_world_size())", False),
+    ],
+)
+def test_gradients_that_are_averaged_twice(division: str, wrong: bool) -> None:
+    text = f"for x in batches:\n    model(x).backward()\n    {division}\n    opt.step()\n"
+    assert ("code.averaged_losses" in found(text)) is wrong
+
+
+@pytest.mark.parametrize(
     ("text", "told"),
     [
         ("s = DistributedSampler(data)\nfor epoch in range(3):\n    model(s).backward()", False),
