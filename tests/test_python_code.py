@@ -117,6 +117,8 @@ def test_which_ranks_a_condition_lets_pass(condition: str, side: str) -> None:
         "    if rank == 0:\n        solve(order)\n    else:\n        print(x)",
         "def order(rank):\n    if rank == 0:\n        dist.broadcast(x, 0)\n"
         "def main():\n    while True:\n        print(x)\n        dist.broadcast(y, 0)",
+        "class Net(L.LightningModule):\n    def on_validation_epoch_end(self):\n"
+        "        if self.global_rank == 0:\n            self.log_dict(self.scores, sync_dist=True)",
     ],
 )
 def test_a_collective_that_some_ranks_miss(body: str) -> None:
@@ -147,6 +149,12 @@ def test_a_collective_that_some_ranks_miss(body: str) -> None:
         "if dist.get_rank() == 0:\n    server.bind(answer)\nif dist.get_rank() != 0:\n    dist.broadcast(order, 0)",
         "import lightning as L\ntrainer = L.Trainer()\ntrainer.fit(net)\n"
         "if trainer.is_global_zero:\n    trainer = L.Trainer(devices=1)\n    trainer.test(net)",
+        "class Net(L.LightningModule):\n    def on_validation_epoch_end(self):\n"
+        "        if self.global_rank == 0:\n            self.log('a', 1, sync_dist=True, rank_zero_only=True)",
+        "class Net(L.LightningModule):\n    def on_validation_epoch_end(self):\n"
+        "        if self.global_rank == 0:\n            self.log('a', 1)",
+        "class Writer:\n    def write(self):\n        if dist.get_rank() == 0:\n"
+        "            self.log('a', 1, sync_dist=True)",
         "def save(models):\n    is_distributed = any(is_sharded(m) for m in models.values())\n"
         "    if is_distributed:\n        dist.barrier()\nif dist.get_rank() == 0:\n    save({'net': net})",
         "def save(model):\n    if is_distributed_model(model):\n        dist.barrier()\n"
