@@ -570,6 +570,34 @@ LOOP = "for i, x in enumerate(b):\n    "
         (f"import time\n{LOOP}model(x).backward()\n    s = time.time() - t\n    if s > 60:\n        break\n", "clock"),
         (f"import time\n{LOOP}model(x).backward()\n    if stop.all_reduce(time.time() > t):\n        break\n", ""),
         (f"import time\n{LOOP}model(x).backward()\n    if i > 9:\n        break\n", ""),
+        (f"{LOOP}model(x).backward()\n    dist.reduce(s, 0)\n    if s > 1:\n        break\n", ""),
+        (f"s = 0\n{LOOP}model(x).backward()\n    dist.reduce(s, 0)\n    if s > 1:\n        break\n", "reduced"),
+        (f"s = 0\n{LOOP}model(x).backward()\n    dist.all_reduce(s)\n    if s > 1:\n        break\n", ""),
+        (
+            f"s = 0\n{LOOP}model(x).backward()\n    dist.reduce(s, 0)\n    dist.broadcast(s, 0)\n"
+            "    if s > 1:\n        break\n",
+            "",
+        ),
+        (
+            f"bad = 0\n{LOOP}model(x).backward()\n    if dist.get_rank() == 0:\n        bad += 1\n"
+            "    if bad > 3:\n        break\n",
+            "partial",
+        ),
+        (
+            f"bad = 0\n{LOOP}model(x).backward()\n    if dist.get_rank() == 0:\n        bad += 1\n"
+            "    bad = from_first(sync(bad))\n    if bad > 3:\n        break\n",
+            "",
+        ),
+        (
+            f"bad = 0\n{LOOP}model(x).backward()\n    if dist.get_rank() == 0:\n        bad = f(x)\n    else:\n"
+            "        bad = g(x)\n    if bad > 3:\n        break\n",
+            "",
+        ),
+        (
+            "def fit():\n    for x in b:\n        model(x).backward()\nfor e in range(9):\n    fit()\n"
+            "    if dist.get_rank() == 0:\n        break\n",
+            "rank",
+        ),
     ],
 )
 def test_ranks_part_by_what_only_they_know(text: str, cause: str) -> None:
