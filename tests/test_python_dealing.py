@@ -298,6 +298,11 @@ GENERATIONS = {
     "by the engine": ("engine.generate(x, max_new_tokens=9)\n", ["engine.generate"]),
     "by the model inside": ("engine.module.generate(x, max_new_tokens=9)\n", ["engine.module.generate"]),
     "by what a tokenizer made": ("engine.module.generate(**inputs)\n", ["engine.module.generate"]),
+    "by what a tokenizer made under another name": (
+        "ids = tokenizer(text, return_tensors='pt').to(device)\nengine.generate(**ids)\n",
+        ["engine.generate"],
+    ),
+    "by what something else made": ("ids = options(text)\nengine.generate(**ids)\n", []),
     "turned off": ("model.generate(x, synced_gpus=False)\n", ["model.generate"]),
     "turned on": ("engine.generate(x, synced_gpus=True)\n", []),
     "by a condition": ("engine.generate(x, synced_gpus=stage == 3)\n", []),

@@ -44,6 +44,9 @@ def _collectors(words: set[str]) -> Iterator[tuple[str, Collector]]:
 
         yield "code.early_optimizers", early_optimizers
         yield "code.shard_clips", shard_clips
+        from dtlint.frameworks.code.loss_scales import unscaled_units
+
+        yield "code.unscaled_units", unscaled_units
     if "from_pretrained" in words:
         from dtlint.frameworks.code.obstacles import obstacles
 
@@ -76,12 +79,14 @@ def _of_data(words: set[str]) -> Iterator[tuple[str, Collector]]:
         yield "code.loaders", loaders
     if "backward" in words:
         from dtlint.frameworks.code.gathers import local_losses
+        from dtlint.frameworks.code.loss_scales import loss_scales
         from dtlint.frameworks.code.overscaling import overscaled_losses
         from dtlint.frameworks.code.replicas import replicas
         from dtlint.frameworks.code.rescaling import rescaled_losses
         from dtlint.frameworks.code.shards import shards
 
         yield "code.local_losses", local_losses
+        yield "code.loss_scales", loss_scales
         yield "code.overscaled_losses", overscaled_losses
         yield "config.conflicts", rescaled_losses
         yield "code.replicas", replicas
