@@ -61,10 +61,13 @@ def _collectors(words: set[str]) -> Iterator[tuple[str, Collector]]:
         yield "code.shared_devices", shared_devices
     if "DistributedDataParallel" in words:
         from dtlint.frameworks.code.bypassing import bypassed_models
-        from dtlint.frameworks.code.wrapping import moved_models, searched_recomputations
+        from dtlint.frameworks.code.wrapping import moved_models
 
         yield "code.bypassed_models", bypassed_models
         yield "code.moved_models", moved_models
+    if words & {"DistributedDataParallel", "DistributedDataParallelKwargs"}:
+        from dtlint.frameworks.code.wrapping import searched_recomputations
+
         yield "code.searched_recomputations", searched_recomputations
     from dtlint.frameworks.code.guarded import guarded_collectives
 

@@ -11,7 +11,7 @@ from dtlint.frameworks import Member
 from dtlint.frameworks.code.microsteps import is_inside
 from dtlint.frameworks.code.objects import kinds
 from dtlint.frameworks.step_area import called_function
-from dtlint.frameworks.torch_names import CHECKPOINTS, DDP
+from dtlint.frameworks.torch_names import CHECKPOINTS, DDP, DDP_KWARGS
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.callers import callers
 from dtlint.languages.python.calls import Call, argument, call_at, called, calls, passed
@@ -103,8 +103,10 @@ def _goes_backward(place: Place, depth: int) -> bool:
 
 
 def searched_recomputations(program: Program) -> tuple[Member, ...]:
-    """DDP calls with find_unused_parameters in a program that recomputes activations in the reentrant way."""
-    wraps = [call for call in calls(program, DDP) if stands(call.place) is not False]
+    """DDP calls, and arguments that Accelerate hands to DDP, with find_unused_parameters in a program that recomputes
+    activations in the reentrant way.
+    """
+    wraps = [call for call in calls(program, (*DDP, *DDP_KWARGS)) if stands(call.place) is not False]
     found = []
     for call in wraps:
         unused, static = argument(call, "find_unused_parameters"), argument(call, "static_graph")
