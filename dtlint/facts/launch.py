@@ -102,6 +102,12 @@ def trainer_devices(plan: Plan) -> FactValue:
     return plan.integer("cluster.gpus_per_node") or missing(plan, "cluster.gpus_per_node")
 
 
+@register("launch.waits_for_one", "flag", "", (), "torchrun-doc")
+def waits_for_one(plan: Plan) -> FactValue:
+    """Whether all ranks wait at a barrier for the first, which goes through the data before it."""
+    return bool(plan.collection("code.lone_work"))
+
+
 @register("launch.awaited_processes", "number", "processes", (), "torchrun-doc")
 def awaited_processes(plan: Plan) -> FactValue:
     """Processes that WORLD_SIZE tells each to wait for, where the launch sets it."""

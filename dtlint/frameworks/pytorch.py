@@ -1,4 +1,4 @@
-"""Reads what any torch script may write: the device mesh, activation checkpointing, hand-made gradient exchange."""
+"""Reads what any torch script may write: the device mesh, recomputation, timeouts, hand-made gradient exchange."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dtlint.frameworks import Claim, Member, Reading, code
 from dtlint.frameworks.checkpointing import checkpointing_claims, variant_claims
 from dtlint.frameworks.device_mesh import mesh_claims, meshes
 from dtlint.frameworks.exchange import collectives
+from dtlint.frameworks.process_groups import timeout_claims
 from dtlint.languages.python.program import Program
 from dtlint.value import Origin, Value
 
@@ -17,7 +18,8 @@ def read(program: Program) -> Reading:
 
     A program that exchanges all gradients by hand and wraps the model in nothing is plain data parallelism of torch.
     """
-    claims = (*mesh_claims(program), *checkpointing_claims(program), *variant_claims(program))
+    recomputed = (*checkpointing_claims(program), *variant_claims(program))
+    claims = (*mesh_claims(program), *recomputed, *timeout_claims(program))
     built = meshes(program)
     place = built[0].place if built else None
     members = collectives(program)
