@@ -589,6 +589,12 @@ LOOP = "for i, x in enumerate(b):\n    "
             "",
         ),
         (
+            f"bad = 0\n{LOOP}model(x).backward()\n    if dist.get_rank() == 0:\n        bad = f(x)\n    told = [bad]\n"
+            "    dist.broadcast_object_list(told, 0)\n    if dist.get_rank() != 0:\n        bad = told[0]\n"
+            "    if bad > 3:\n        break\n",
+            "",
+        ),
+        (
             f"bad = 0\n{LOOP}model(x).backward()\n    if dist.get_rank() == 0:\n        bad = f(x)\n    else:\n"
             "        bad = g(x)\n    if bad > 3:\n        break\n",
             "",

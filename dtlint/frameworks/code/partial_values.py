@@ -86,7 +86,7 @@ def _returned(place: Place) -> list[Place]:
 def _of_name(place: Place, name: str) -> Partial | list[Place]:
     """Why a name is another value on some ranks; else what it rests on."""
     reached = [(inside, binding) for inside, binding in bound(place, name) if _is_assigned(binding)]
-    if not reached or _is_agreed(reached[0][0], name):
+    if not reached or _is_agreed(reached[0][0], name) or any(_is_received(inside) for inside, _ in reached):
         return []
     reduced = _reduced(reached[0][0], name)
     if reduced is not None:
@@ -122,6 +122,12 @@ def _is_agreed(place: Place, name: str) -> bool:
     """Whether the function hands a name to what tells all ranks the same."""
     sites = (site.node for site in place.scope.sites if isinstance(site.node, ast.Call))
     return any(_AGREES.search(_last(node)) and _hands(node, name) for node in sites)
+
+
+def _is_received(place: Place) -> bool:
+    """Whether what is bound comes out of something that the ranks were told: `stop = told[0]` behind a broadcast."""
+    names = (node.id for node in ast.walk(place.node) if isinstance(node, ast.Name))
+    return any(_is_agreed(place, name) for name in names)
 
 
 def _reduced(place: Place, name: str) -> Span | None:
