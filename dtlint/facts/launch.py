@@ -102,6 +102,12 @@ def trainer_devices(plan: Plan) -> FactValue:
     return plan.integer("cluster.gpus_per_node") or missing(plan, "cluster.gpus_per_node")
 
 
+@register("launch.keeps_to_slots", "flag", "", (), "openmpi-slots")
+def keeps_to_slots(plan: Plan) -> FactValue:
+    """Whether mpirun starts the processes and is not told to start more than there are slots."""
+    return any(isinstance(step, Member) and _plain(step, "over") == "no" for step in plan.collection("launch.tasks"))
+
+
 @register("launch.waits_for_one", "flag", "", (), "torchrun-doc")
 def waits_for_one(plan: Plan) -> FactValue:
     """Whether all ranks wait at a barrier for the first, which goes through the data before it."""
