@@ -252,3 +252,19 @@ def test_what_several_engines_disagree_on_is_unknown() -> None:
         "?the program starts several engines, whose gradient_accumulation_steps differ"
     )
     assert claims(reading(ENGINES + engine.format(2) + engine.format(2)))["batch.accumulation"] == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "files"),
+    [
+        ("config = json.load(open('ds.json'))\n", ["ds.json"]),
+        ("with open('ds.json') as file:\n    config = json.load(file)\n", ["ds.json"]),
+        ("with open('ds.json') as file:\n    config = yaml.safe_load(file)\n", []),
+        ("config = json.load(open(args.config))\n", []),
+        ("config = json.load(open('ds.json'))\nconfig['train_batch_size'] = 8\n", []),
+        ("config = json.load(open('ds.json'))\nprepare(config)\n", []),
+    ],
+)
+def test_config_that_is_loaded_from_a_file(text: str, files: list[str]) -> None:
+    found = reading(f"import json, yaml\n{text}deepspeed.initialize(config=config)\n")
+    assert [file.path.text for file in found.files] == files

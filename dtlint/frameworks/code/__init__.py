@@ -86,6 +86,7 @@ def _of_data(words: set[str]) -> Iterator[tuple[str, Collector]]:
         yield "code.loaders", loaders
     if "backward" in words:
         from dtlint.frameworks.code.gathers import local_losses
+        from dtlint.frameworks.code.held_steps import held_steps
         from dtlint.frameworks.code.loss_scales import loss_scales
         from dtlint.frameworks.code.overscaling import overscaled_losses
         from dtlint.frameworks.code.replicas import replicas
@@ -95,7 +96,7 @@ def _of_data(words: set[str]) -> Iterator[tuple[str, Collector]]:
         yield "code.local_losses", local_losses
         yield "code.loss_scales", loss_scales
         yield "code.overscaled_losses", overscaled_losses
-        yield "config.conflicts", rescaled_losses
+        yield "config.conflicts", lambda of: (*rescaled_losses(of), *held_steps(of))
         yield "code.replicas", replicas
         yield "code.shards", shards
 
