@@ -589,6 +589,11 @@ LOOP = "for i, x in enumerate(b):\n    "
             "",
         ),
         (
+            f"writer = None\n{LOOP}model(x).backward()\n    if dist.get_rank() == 0:\n        writer = open(i)\n"
+            "    done = after(x, writer)\n    if done:\n        break\n",
+            "",
+        ),
+        (
             f"bad = 0\n{LOOP}model(x).backward()\n    if dist.get_rank() == 0:\n        bad = f(x)\n    told = [bad]\n"
             "    dist.broadcast_object_list(told, 0)\n    if dist.get_rank() != 0:\n        bad = told[0]\n"
             "    if bad > 3:\n        break\n",

@@ -20,6 +20,27 @@ _TO_ONE = ("torch.distributed.reduce", "torch.distributed.distributed_c10d.reduc
 """Functions that leave the sum with one rank, and parts of it with the others."""
 _AGREES = re.compile(r"all_?reduce|all_?gather|broadcast|bcast|scatter|sync|recv|agree", re.IGNORECASE)
 """Words in names of functions that tell all ranks the same."""
+_PLAIN = frozenset(
+    (
+        "float",
+        "int",
+        "bool",
+        "abs",
+        "min",
+        "max",
+        "any",
+        "all",
+        "sum",
+        "mean",
+        "item",
+        "cpu",
+        "tolist",
+        "detach",
+        "tensor",
+        "round",
+    )
+)
+"""Functions and methods whose result is a number of what they are given."""
 _MOST = 60
 """Most expressions that one condition is followed through."""
 
@@ -54,7 +75,9 @@ def known_in_part(place: Place) -> Partial | None:
 
 
 def _asked(expression: ast.AST) -> Iterator[ast.Name | ast.Call]:
-    """The names and calls that an expression rests on, outside of what makes the ranks agree."""
+    """The names and calls that an expression rests on, outside of what makes the ranks agree. Of most functions the
+    arguments tell nothing of what they return (a writer that one rank has).
+    """
     waiting = [expression]
     while waiting:
         node = waiting.pop()
@@ -62,7 +85,8 @@ def _asked(expression: ast.AST) -> Iterator[ast.Name | ast.Call]:
             continue
         if isinstance(node, ast.Name | ast.Call):
             yield node
-        waiting += ast.iter_child_nodes(node)
+        if not isinstance(node, ast.Call) or _last(node) in _PLAIN:
+            waiting += ast.iter_child_nodes(node)
 
 
 def _last(node: ast.Call) -> str:
