@@ -351,6 +351,11 @@ def test_gradients_that_are_averaged_twice(division: str, wrong: bool) -> None:
             False,
         ),
         (
+            "valsampler = DistributedSampler(valset)\no = DistributedSampler(other)\nfor epoch in range(3):\n"
+            "    o.set_epoch(epoch)\n    model(valsampler, o).backward()",
+            True,
+        ),
+        (
             "s = DistributedSampler(data)\no = DistributedSampler(other)\nfor epoch in range(3):\n"
             "    for each in (s, o):\n        each.set_epoch(epoch)\n    model(s, o).backward()",
             True,

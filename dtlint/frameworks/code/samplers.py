@@ -48,7 +48,8 @@ _CALLS_IT_ITSELF = frozenset(
 _TELLS = frozenset({"set_epoch", "_set_epoch"})
 _FRONT_ENDS = frozenset({"lightning", "pytorch_lightning", "ignite", "fastai", "mmengine", "mmcv", "composer"})
 _FOR_EVALUATION = re.compile(
-    r"val(id(ation)?)?(?![a-z])|test|eval|dev(?![a-z])|infer|pred|query|gallery|bench", re.IGNORECASE
+    r"val(id(ation)?)?(?![a-z])|val(set|sampler|loader|data|ds|dl)|test|eval|dev(?![a-z])|infer|pred|query|gallery|bench",
+    re.IGNORECASE,
 )
 _FOR_MEASURING = re.compile(r"(?<![a-z])(bench(mark)?(s|ing)?|profil(e|er|ing))(?![a-z])", re.IGNORECASE)
 """Words of files that measure how fast training is; in what order it sees the data is no matter there."""
