@@ -259,3 +259,10 @@ Trainer(model, args).train()
 
     def test_what_is_auto_is_filled(self, tmp_path: Path) -> None:
         assert self.rules(tmp_path, '"auto"', '"gradient_clipping": "auto",') == set()
+
+
+@pytest.mark.parametrize(("arguments", "compared"), [("", False), ("--output_dir out --do_train", True)])
+def test_a_program_that_is_told_nothing_but_the_config(tmp_path: Path, arguments: str, compared: bool) -> None:
+    config = '{"train_micro_batch_size_per_gpu": 4, "gradient_clipping": "auto", "zero_optimization": {"stage": 2}}'
+    plan = plan_of(tmp_path, f"deepspeed --num_gpus 8 train.py {arguments} --deepspeed ds.json", config)
+    assert bool(conflicts(plan)) is compared
