@@ -148,7 +148,7 @@ def _reading(program: Sequence[Word], flags: Flags) -> Reading:
 
 
 def _elsewhere(flags: Flags) -> str:
-    """Why arguments are hidden where the config of DeepSpeed is the only one: no Trainer runs without an output folder."""
+    """Why arguments are hidden where DeepSpeed's config is the only one: no Trainer runs without an output folder."""
     alone = bool(flags.flags) and flags.flags.keys() <= {"deepspeed", "local-rank"}
     return "the program takes its other arguments from elsewhere" if alone else ""
 
