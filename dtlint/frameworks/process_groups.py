@@ -27,7 +27,11 @@ _POSITIONS = {"days": 0, "seconds": 1}
 
 
 def timeout_claims(program: Program) -> Iterator[Claim]:
-    """The timeout of the one process group that a program begins with, where it is written out."""
+    """The timeout of the one process group that a program begins with, where it is written out; none of a program that
+    goes nowhere backward, which a module of helpers is by itself.
+    """
+    if not any("backward" in module.called for module in program.modules.values()):
+        return
     found = [call for call in calls(program, _STARTS) if stands(call.place) is not False and passed(call, "timeout")]
     ends = [way.end for call in found[:1] for item in passed(call, "timeout") for way in ways(item.place)]
     if len(found) != 1 or len(ends) != 1 or not isinstance(ends[0], Place):
