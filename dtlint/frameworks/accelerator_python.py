@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dtlint.frameworks import Claim, Reading
+from dtlint.frameworks.process_groups import timeout_claims
 from dtlint.frameworks.torch_names import DDP_KWARGS
 from dtlint.languages.python.calls import argument, calls
 from dtlint.languages.python.program import Program
@@ -25,7 +26,8 @@ def read(program: Program) -> Reading:
     The launcher's number is handed on in the environment, where it replaces the code's (accelerator.py, __init__);
     DeepSpeed's JSON replaces both (_prepare_deepspeed).
     """
-    return Reading(LAYER, claims=(*_claims(program), *_told_to_ddp(program)))
+    timeout = timeout_claims(program) if any(True for _ in calls(program, _NAMES)) else ()
+    return Reading(LAYER, claims=(*_claims(program), *_told_to_ddp(program), *timeout))
 
 
 def _told_to_ddp(program: Program) -> Iterator[Claim]:

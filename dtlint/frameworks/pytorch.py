@@ -18,8 +18,7 @@ def read(program: Program) -> Reading:
 
     A program that exchanges all gradients by hand and wraps the model in nothing is plain data parallelism of torch.
     """
-    recomputed = (*checkpointing_claims(program), *variant_claims(program))
-    claims = (*mesh_claims(program), *recomputed, *timeout_claims(program))
+    claims = (*mesh_claims(program), *checkpointing_claims(program), *variant_claims(program))
     built = meshes(program)
     place = built[0].place if built else None
     members = collectives(program)
@@ -28,7 +27,8 @@ def read(program: Program) -> Reading:
     if by_hand is None:
         return Reading(LAYER, place, claims, collections=collections)
     unsharded = Claim("sharding.stage", Value(0, Origin("written", by_hand.place)), "all_reduce")
-    return Reading(LAYER, place or by_hand.place, (*claims, unsharded), framework="pytorch", collections=collections)
+    claims = (*claims, unsharded, *timeout_claims(program))
+    return Reading(LAYER, place or by_hand.place, claims, framework="pytorch", collections=collections)
 
 
 def _is_whole_exchange(member: Member) -> bool:

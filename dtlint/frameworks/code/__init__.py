@@ -65,7 +65,7 @@ def _collectors(words: set[str]) -> Iterator[tuple[str, Collector]]:
 
         yield "code.bypassed_models", bypassed_models
         yield "code.moved_models", moved_models
-    if "backward" in words and words & {"barrier", "wait_for_everyone"}:
+    if {"DistributedDataParallel", "FullyShardedDataParallel", "Accelerator"} & words and "backward" in words:
         from dtlint.frameworks.code.lone_work import lone_work
 
         yield "code.lone_work", lone_work
