@@ -284,3 +284,19 @@ def test_a_plugin_that_an_argument_asks_for_is_not_known_to_be_in_use() -> None:
         "def plugin(args):\n    if not args.deepspeed:\n        return None\n    return DeepSpeedPlugin(zero_stage=2)\n"
     )
     assert reading(f"{PLUGIN}{text}plugin(parse())\n").claims == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "files"),
+    [
+        ("config = json.load(open('ds.json'))\n", ["ds.json"]),
+        ("with open('ds.json') as file:\n    config = json.load(file)\n", ["ds.json"]),
+        ("with open('ds.json') as file:\n    config = yaml.safe_load(file)\n", []),
+        ("config = json.load(open(args.config))\n", []),
+        ("config = json.load(open('ds.json'))\nconfig['train_batch_size'] = 8\n", []),
+        ("config = json.load(open('ds.json'))\nprepare(config)\n", []),
+    ],
+)
+def test_config_that_is_loaded_from_a_file(text: str, files: list[str]) -> None:
+    found = reading(f"import json, yaml\n{text}deepspeed.initialize(config=config)\n")
+    assert [file.path.text for file in found.files] == files

@@ -227,3 +227,42 @@ def test_an_exchanged_adam_without_weight_decay_steps_alike(
     )
     found = {finding.rule: finding.severity for finding in check([tmp_path]).findings}
     assert found["optimizer-exchanged"] == severity
+
+
+class TestDictOfTheProgram:
+    """`TrainingArguments(deepspeed={...})`: the Trainer fills, compares and leaves out as it does with a file."""
+
+    PROGRAM = """\
+from transformers import Trainer, TrainingArguments
+
+zero = {
+    "train_micro_batch_size_per_gpu": "auto",
+    "gradient_accumulation_steps": ACCUMULATION,
+    CLIPPING
+    "zero_optimization": {"stage": 2, "overlap_comm": True},
+}
+args = TrainingArguments("out", bf16=True, gradient_accumulation_steps=8, max_grad_norm=0.5, deepspeed=zero)
+Trainer(model, args).train()
+"""
+
+    def rules(self, folder: Path, accumulation: str, clipping: str) -> set[str]:
+        program = self.PROGRAM.replace("ACCUMULATION", accumulation).replace("CLIPPING", clipping)
+        (folder / "train.py").write_text(program, encoding="utf-8")
+        report = check([folder / "train.py"])
+        return {finding.rule for finding in report.findings}
+
+    def test_what_it_lacks_is_left_out(self, tmp_path: Path) -> None:
+        assert self.rules(tmp_path, '"auto"', "") == {"clipping-left-out"}
+
+    def test_what_differs_is_refused(self, tmp_path: Path) -> None:
+        assert self.rules(tmp_path, "4", '"gradient_clipping": "auto",') == {"grad-accum-conflict"}
+
+    def test_what_is_auto_is_filled(self, tmp_path: Path) -> None:
+        assert self.rules(tmp_path, '"auto"', '"gradient_clipping": "auto",') == set()
+
+
+@pytest.mark.parametrize(("arguments", "compared"), [("", False), ("--output_dir out --do_train", True)])
+def test_a_program_that_is_told_nothing_but_the_config(tmp_path: Path, arguments: str, compared: bool) -> None:
+    config = '{"train_micro_batch_size_per_gpu": 4, "gradient_clipping": "auto", "zero_optimization": {"stage": 2}}'
+    plan = plan_of(tmp_path, f"deepspeed --num_gpus 8 train.py {arguments} --deepspeed ds.json", config)
+    assert bool(conflicts(plan)) is compared

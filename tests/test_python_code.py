@@ -117,6 +117,8 @@ def test_which_ranks_a_condition_lets_pass(condition: str, side: str) -> None:
         "    if rank == 0:\n        solve(order)\n    else:\n        print(x)",
         "def order(rank):\n    if rank == 0:\n        dist.broadcast(x, 0)\n"
         "def main():\n    while True:\n        print(x)\n        dist.broadcast(y, 0)",
+        "class Net(L.LightningModule):\n    def on_validation_epoch_end(self):\n"
+        "        if self.global_rank == 0:\n            self.log_dict(self.scores, sync_dist=True)",
     ],
 )
 def test_a_collective_that_some_ranks_miss(body: str) -> None:
@@ -147,6 +149,12 @@ def test_a_collective_that_some_ranks_miss(body: str) -> None:
         "if dist.get_rank() == 0:\n    server.bind(answer)\nif dist.get_rank() != 0:\n    dist.broadcast(order, 0)",
         "import lightning as L\ntrainer = L.Trainer()\ntrainer.fit(net)\n"
         "if trainer.is_global_zero:\n    trainer = L.Trainer(devices=1)\n    trainer.test(net)",
+        "class Net(L.LightningModule):\n    def on_validation_epoch_end(self):\n"
+        "        if self.global_rank == 0:\n            self.log('a', 1, sync_dist=True, rank_zero_only=True)",
+        "class Net(L.LightningModule):\n    def on_validation_epoch_end(self):\n"
+        "        if self.global_rank == 0:\n            self.log('a', 1)",
+        "class Writer:\n    def write(self):\n        if dist.get_rank() == 0:\n"
+        "            self.log('a', 1, sync_dist=True)",
         "def save(models):\n    is_distributed = any(is_sharded(m) for m in models.values())\n"
         "    if is_distributed:\n        dist.barrier()\nif dist.get_rank() == 0:\n    save({'net': net})",
         "def save(model):\n    if is_distributed_model(model):\n        dist.barrier()\n"
@@ -228,6 +236,21 @@ opt.step()
 )
 def test_a_loss_that_is_averaged_twice(loss: str, wrong: bool) -> None:
     text = f"for x in batches:\n    {loss}\n    loss.backward()\n    opt.step()\n"
+    assert ("code.averaged_losses" in found(text)) is wrong
+
+
+@pytest.mark.parametrize(
+    ("division", "wrong"),
+    [
+        ("for p in model.parameters():\n        p.grad /= dist.get_world_size()", True),
+        ("torch._foreach_div_([p.grad for p in model.parameters()], dist.get_world_size())", True),
+        ("g = [p.grad for p in model.parameters()]\n    torch._foreach_div_(g, dist.get_world_size())", True),
+        ("torch._foreach_div_([p.grad for p in model.parameters()], accumulation)", False),
+        ("torch._foreach_div_(shown, dist.get_world_size())", False),
+    ],
+)
+def test_gradients_that_are_averaged_twice(division: str, wrong: bool) -> None:
+    text = f"for x in batches:\n    model(x).backward()\n    {division}\n    opt.step()\n"
     assert ("code.averaged_losses" in found(text)) is wrong
 
 
@@ -325,6 +348,26 @@ def test_a_loss_that_is_averaged_twice(loss: str, wrong: bool) -> None:
         (
             "s = DistributedSampler(data)\nfor epoch in range(3):\n    tell = getattr(s, 'set_epoch', None)\n"
             "    tell(epoch)\n    f.backward(s)",
+            True,
+        ),
+        (
+            "s = DistributedSampler(data)\no = DistributedSampler(other)\nfor epoch in range(3):\n"
+            "    o.set_epoch(epoch)\n    model(s, o).backward()",
+            False,
+        ),
+        (
+            "valsampler = DistributedSampler(valset)\no = DistributedSampler(other)\nfor epoch in range(3):\n"
+            "    o.set_epoch(epoch)\n    model(valsampler, o).backward()",
+            True,
+        ),
+        (
+            "s = DistributedSampler(data)\no = DistributedSampler(other)\nfor epoch in range(3):\n"
+            "    for each in (s, o):\n        each.set_epoch(epoch)\n    model(s, o).backward()",
+            True,
+        ),
+        (
+            "s = DistributedSampler(data)\no = DistributedSampler(other)\nfor epoch in range(3):\n"
+            "    o.set_epoch(epoch)\n    loader.sampler.set_epoch(epoch)\n    model(s, o).backward()",
             True,
         ),
         (
@@ -560,6 +603,45 @@ LOOP = "for i, x in enumerate(b):\n    "
         (f"import time\n{LOOP}model(x).backward()\n    s = time.time() - t\n    if s > 60:\n        break\n", "clock"),
         (f"import time\n{LOOP}model(x).backward()\n    if stop.all_reduce(time.time() > t):\n        break\n", ""),
         (f"import time\n{LOOP}model(x).backward()\n    if i > 9:\n        break\n", ""),
+        (f"{LOOP}model(x).backward()\n    dist.reduce(s, 0)\n    if s > 1:\n        break\n", ""),
+        (f"s = 0\n{LOOP}model(x).backward()\n    dist.reduce(s, 0)\n    if s > 1:\n        break\n", "reduced"),
+        (f"s = 0\n{LOOP}model(x).backward()\n    dist.all_reduce(s)\n    if s > 1:\n        break\n", ""),
+        (
+            f"s = 0\n{LOOP}model(x).backward()\n    dist.reduce(s, 0)\n    dist.broadcast(s, 0)\n"
+            "    if s > 1:\n        break\n",
+            "",
+        ),
+        (
+            f"bad = 0\n{LOOP}model(x).backward()\n    if dist.get_rank() == 0:\n        bad += 1\n"
+            "    if bad > 3:\n        break\n",
+            "partial",
+        ),
+        (
+            f"bad = 0\n{LOOP}model(x).backward()\n    if dist.get_rank() == 0:\n        bad += 1\n"
+            "    bad = from_first(sync(bad))\n    if bad > 3:\n        break\n",
+            "",
+        ),
+        (
+            f"writer = None\n{LOOP}model(x).backward()\n    if dist.get_rank() == 0:\n        writer = open(i)\n"
+            "    done = after(x, writer)\n    if done:\n        break\n",
+            "",
+        ),
+        (
+            f"bad = 0\n{LOOP}model(x).backward()\n    if dist.get_rank() == 0:\n        bad = f(x)\n    told = [bad]\n"
+            "    dist.broadcast_object_list(told, 0)\n    if dist.get_rank() != 0:\n        bad = told[0]\n"
+            "    if bad > 3:\n        break\n",
+            "",
+        ),
+        (
+            f"bad = 0\n{LOOP}model(x).backward()\n    if dist.get_rank() == 0:\n        bad = f(x)\n    else:\n"
+            "        bad = g(x)\n    if bad > 3:\n        break\n",
+            "",
+        ),
+        (
+            "def fit():\n    for x in b:\n        model(x).backward()\nfor e in range(9):\n    fit()\n"
+            "    if dist.get_rank() == 0:\n        break\n",
+            "rank",
+        ),
     ],
 )
 def test_ranks_part_by_what_only_they_know(text: str, cause: str) -> None:

@@ -183,6 +183,12 @@ SHARDS = {
         "class Lines(IterableDataset):\n    def __iter__(self):\n"
         "        return iter(self.files[dist.get_rank()::dist.get_world_size()])\n" + loop("DataLoader(Lines())")
     ),
+    "picked by indices": loop(
+        "DataLoader(torch.utils.data.Subset(read('a'), range(rank, len(read('a')), world_size)))"
+    ),
+    "picked by a shard of the indices": (
+        "indices = list(range(len(read('a'))))[rank::world_size]\n" + loop("DataLoader(read('a').select(indices))")
+    ),
     "an iterator": loop("itertools.islice(read('a'), rank, None, world_size)"),
     "a library's": loop("DataLoader(read('a').shard(num_shards=world_size, index=rank))"),
     "a library's split": (
@@ -223,6 +229,8 @@ EVEN = {
     "Join": "from torch.distributed.algorithms.join import Join\nwith Join([model]):\n    pass\n" + SHARDS["a slice"],
     "without end": loop("itertools.cycle(read('a')[rank::world_size])"),
     "for evaluation": "for x in read('a')[rank::world_size]:\n    print(model(x))\n",
+    "indices of a window": loop("DataLoader(torch.utils.data.Subset(read('a'), range(rank, 100, 4)))"),
+    "indices of all": loop("DataLoader(torch.utils.data.Subset(read('a'), range(0, len(read('a')), world_size)))"),
     "workers' shares": loop("read('a')[worker::workers]"),
     "a window of a rank": loop("read('a')[rank * 10:rank * 10 + 10]"),
 }
@@ -290,6 +298,11 @@ GENERATIONS = {
     "by the engine": ("engine.generate(x, max_new_tokens=9)\n", ["engine.generate"]),
     "by the model inside": ("engine.module.generate(x, max_new_tokens=9)\n", ["engine.module.generate"]),
     "by what a tokenizer made": ("engine.module.generate(**inputs)\n", ["engine.module.generate"]),
+    "by what a tokenizer made under another name": (
+        "ids = tokenizer(text, return_tensors='pt').to(device)\nengine.generate(**ids)\n",
+        ["engine.generate"],
+    ),
+    "by what something else made": ("ids = options(text)\nengine.generate(**ids)\n", []),
     "turned off": ("model.generate(x, synced_gpus=False)\n", ["model.generate"]),
     "turned on": ("engine.generate(x, synced_gpus=True)\n", []),
     "by a condition": ("engine.generate(x, synced_gpus=stage == 3)\n", []),

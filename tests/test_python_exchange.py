@@ -268,6 +268,16 @@ def test_a_helper_is_right_if_its_caller_divides_the_gradients() -> None:
     assert [item["divided"] for item in fields(text, utils=HELPER)] == [True]
 
 
+@pytest.mark.parametrize(
+    ("given", "certain"),
+    [("x.to(rank % torch.cuda.device_count())", True), ("x, torch.cuda.device_count()", False)],
+)
+def test_a_device_counts_no_ranks(given: str, certain: bool) -> None:
+    text = "from utils import average_gradients\n" + loop("average_gradients(model)")
+    text = text.replace("F.cross_entropy(model(x), y)", f"F.cross_entropy(model({given}), y)")
+    assert summed_for_certain(text, utils=HELPER) is certain
+
+
 def test_a_helper_without_a_caller_is_not_certain() -> None:
     assert [item["loss_scaled"] for item in fields(HELPER)] == ["?"]
 

@@ -102,6 +102,26 @@ def trainer_devices(plan: Plan) -> FactValue:
     return plan.integer("cluster.gpus_per_node") or missing(plan, "cluster.gpus_per_node")
 
 
+@register("launch.asked_machines", "number", "machines", (), "deepspeed-launcher")
+def asked_machines(plan: Plan) -> FactValue:
+    """Machines that the launch asks for where the host file has fewer."""
+    asked = (member.fields["asked"] for member in plan.collection("launch.short_hosts") if isinstance(member, Member))
+    known = next((value.value for value in asked if isinstance(value, Value) and isinstance(value.value, int)), None)
+    return known if known is not None else Unknown("the host file has as many machines as the launch asks for")
+
+
+@register("launch.keeps_to_slots", "flag", "", (), "openmpi-slots")
+def keeps_to_slots(plan: Plan) -> FactValue:
+    """Whether mpirun starts the processes and is not told to start more than there are slots."""
+    return any(isinstance(step, Member) and _plain(step, "over") == "no" for step in plan.collection("launch.tasks"))
+
+
+@register("launch.waits_for_one", "flag", "", (), "torchrun-doc")
+def waits_for_one(plan: Plan) -> FactValue:
+    """Whether all ranks wait at a barrier for the first, which goes through the data before it."""
+    return bool(plan.collection("code.lone_work"))
+
+
 @register("launch.awaited_processes", "number", "processes", (), "torchrun-doc")
 def awaited_processes(plan: Plan) -> FactValue:
     """Processes that WORLD_SIZE tells each to wait for, where the launch sets it."""

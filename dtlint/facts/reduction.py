@@ -107,3 +107,9 @@ def _is_told(plan: Plan) -> bool:
     """Whether a file or the user names the card."""
     card = plan.get("cluster.gpu")
     return isinstance(card, Value) and card.origin.kind != "assumed"
+
+
+@register("precision.unscaled", "flag", "", (), "torch-amp")
+def unscaled(plan: Plan) -> FactValue:
+    """Whether the program computes in fp16 under FSDP and scales no loss."""
+    return bool(plan.collection("code.unscaled_units"))

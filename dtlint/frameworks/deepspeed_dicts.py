@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from dtlint.languages.python.calls import called
 from dtlint.languages.python.constants import evaluate
 from dtlint.languages.python.dicts import Passed, unpacked_dict
 from dtlint.languages.python.following import ways
+from dtlint.languages.python.names import lookup
 from dtlint.languages.python.places import Place
 from dtlint.languages.python.tree import Site
 from dtlint.record import NamedTuple
@@ -111,3 +113,42 @@ def _levels(target: ast.expr) -> int:
     while isinstance(target, ast.Subscript):
         target, levels = target.value, levels + 1
     return levels
+
+
+def loaded_file(found: tuple[Passed, ...]) -> tuple[str, Span] | None:
+    """The name of the JSON file from which a program loads what it passes (`json.load(open("ds.json"))`, also in a
+    `with`), and where it is written; None for anything else, or where the program changes what it has loaded.
+    """
+    ends = [way.end for item in found for way in ways(item.place)]
+    end = ends[0] if len(ends) == 1 and len(found) == 1 else None
+    if not isinstance(end, Place) or called(end) != "json.load" or not isinstance(end.node, ast.Call):
+        return None
+    if not end.node.args or _is_used_otherwise(found[0].place):
+        return None
+    opened = _opened(end.at(end.node.args[0]))
+    if opened is None or not isinstance(opened.node, ast.Call):
+        return None
+    path = evaluate(opened.at(opened.node.args[0]))
+    if not isinstance(path, Value) or not isinstance(path.value, str):
+        return None
+    return path.value, path.origin.span or opened.module.span(opened.node)
+
+
+def _opened(place: Place) -> Place | None:
+    """The call of open() that a file comes from: the expression itself, or what a `with` binds."""
+    if isinstance(place.node, ast.Name):
+        holder, bindings = lookup(place.scope, place.node.id)
+        nodes = [binding.node for binding in bindings]
+        if holder is None or len(nodes) != 1 or nodes[0] is None:
+            return None
+        place = place._replace(scope=holder, node=nodes[0])
+    return place if isinstance(place.node, ast.Call) and called(place) == "open" and place.node.args else None
+
+
+def _is_used_otherwise(place: Place) -> bool:
+    """Whether the program touches a config that it has loaded before it passes it on."""
+    if not isinstance(place.node, ast.Name):
+        return False
+    name = place.node.id
+    uses = [node for node in ast.walk(place.scope.node) if isinstance(node, ast.Name) and node.id == name]
+    return sum(isinstance(node.ctx, ast.Load) for node in uses) > 1

@@ -54,6 +54,7 @@ def read_launch(words: Sequence[Word], read_file: ReadFile, env: Mapping[str, Wo
         "config.inert": tuple(ignored_devices(split, hosts, env or {})),
         "launch.uneven": tuple(_uneven_claims(used.claims)),
         "launch.bound_cores": tuple(_bound_cores(split)),
+        "launch.short_hosts": tuple(_short_hosts(split, hosts)),
     }
     return Reading(
         LAYER,
@@ -72,6 +73,16 @@ def _bound_cores(split: Split) -> Iterator[Member]:
     option = split.last("bind-cores-to-rank")
     if option is not None:
         yield Member(option.place, texts(option.place, name=option.spelled))
+
+
+def _short_hosts(split: Split, hosts: Hostfile | None) -> Iterator[Member]:
+    """A number of machines (`asked`) that is above that of the host file, of which all are taken without a word."""
+    option = split.last("num-nodes")
+    asked = whole_option(option)
+    if option is None or not isinstance(asked, int) or hosts is None or not hosts.hosts or hosts.open:
+        return
+    if asked > len(hosts.hosts):
+        yield Member(_place(option, hosts), {"asked": integer(option.value)})
 
 
 def _split(words: tuple[Word, ...]) -> Split:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dtlint.frameworks import Claim, Member, NamedFile, Reading
 from dtlint.frameworks.deepspeed import read_config
 from dtlint.frameworks.deepspeed_changes import changes
-from dtlint.frameworks.deepspeed_dicts import written_dict
+from dtlint.frameworks.deepspeed_dicts import loaded_file, written_dict
 from dtlint.frameworks.deepspeed_spelling import key_of, value_of
 from dtlint.languages.json_tree import Document, Entry, Kind, Node
 from dtlint.languages.python.calls import Call, argument, calls, passed
@@ -161,8 +161,9 @@ def _of_config(call: Call, found: tuple[Passed, ...]) -> Reading:
         reading = read_config(Document(node.span.source, node))
         hidden = "some keys of the config are not followed" if reading.open else call.open
         return reading._replace(layer=LAYER, framework="deepspeed", open=hidden)
-    if node.kind == "string":
-        file = NamedFile("deepspeed", literal_word(str(node.value), node.span))
+    name = (str(node.value), node.span) if node.kind == "string" else loaded_file(found)
+    if name is not None:
+        file = NamedFile("deepspeed", literal_word(*name))
         return Reading(LAYER, call.head, files=(file,), framework="deepspeed")
     return Reading(LAYER, call.head, framework="deepspeed", open="the config is not written out in the files read")
 

@@ -9,6 +9,7 @@ from dtlint.frameworks.device_mesh import shard_group
 from dtlint.frameworks.fsdp_policies import Parameter, offload_claims, precision_claims
 from dtlint.frameworks.fsdp_saving import full_states
 from dtlint.frameworks.fsdp_units import units_of_calls, units_of_policy
+from dtlint.frameworks.process_groups import timeout_claims
 from dtlint.frameworks.torch_names import DDP, FSDP1, FSDP2, converted, under
 from dtlint.languages.python.calls import Call, argument, calls, passed
 from dtlint.languages.python.program import Program
@@ -41,6 +42,7 @@ def read(program: Program) -> Reading:
     if not found:
         return Reading(LAYER)
     reading = _read_second(program, found) if found is second else _read_first(program, found)
+    reading = reading._replace(claims=(*reading.claims, *timeout_claims(program)))
     rival = any(stands(call.place) is not False for call in calls(program, DDP))
     return _conditional(reading, _root(found)) if rival and not _certain(found) else reading
 

@@ -27,6 +27,9 @@ _NONE = (
 )
 _NAMES = {**dict.fromkeys(_ONE.split(), 1), **dict.fromkeys(_TWO.split(), 2), **dict.fromkeys(_NONE.split(), 0)}
 GRAMMAR = Grammar(_NAMES, dashed=frozenset(_NAMES), pairs=frozenset(("env", "genv")))
+_OVER = ("oversubscribe", "map-by", "app", "rankfile")
+_OF_MPICH = ("ppn", "perhost", "hosts", "f", "genv", "genvlist", "genvall", "bootstrap", "iface")
+"""Options by which more processes than slots may start: told so, laid out in a way that is not read, or by MPICH."""
 _HOST_LINE = r"(?m)^[ \t]*(?P<name>[\w.-]+)(?:(?::|[ \t]+slots[ \t]*=[ \t]*)(?P<slots>\d{1,6}))?\b"
 _PER_RESOURCE = r"ppr:(\d+):node"
 
@@ -39,7 +42,8 @@ def read_launch(words: Sequence[Word]) -> Reading:
     split = split_options(words[1:], GRAMMAR)
     claims = (*_processes(words[0], split), *_per_node(split), *_hosts(split))
     place = stretch(words[: len(words) - len(split.rest)], words[0].place)
-    tasks = {"launch.tasks": (Member(words[0].place, texts(words[0].place, limited="no")),)}
+    over = "yes" if any(split.last(name) is not None for name in (*_OVER, *_OF_MPICH)) else "no"
+    tasks = {"launch.tasks": (Member(words[0].place, texts(words[0].place, limited="no", over=over)),)}
     return Reading("mpirun", place, claims, _hostfile(split), split.rest, open=split.open, collections=tasks)
 
 

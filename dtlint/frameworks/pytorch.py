@@ -1,4 +1,4 @@
-"""Reads what any torch script may write: the device mesh, activation checkpointing, hand-made gradient exchange."""
+"""Reads what any torch script may write: the device mesh, recomputation, timeouts, hand-made gradient exchange."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dtlint.frameworks import Claim, Member, Reading, code
 from dtlint.frameworks.checkpointing import checkpointing_claims, variant_claims
 from dtlint.frameworks.device_mesh import mesh_claims, meshes
 from dtlint.frameworks.exchange import collectives
+from dtlint.frameworks.process_groups import timeout_claims
 from dtlint.languages.python.program import Program
 from dtlint.value import Origin, Value
 
@@ -26,7 +27,8 @@ def read(program: Program) -> Reading:
     if by_hand is None:
         return Reading(LAYER, place, claims, collections=collections)
     unsharded = Claim("sharding.stage", Value(0, Origin("written", by_hand.place)), "all_reduce")
-    return Reading(LAYER, place or by_hand.place, (*claims, unsharded), framework="pytorch", collections=collections)
+    claims = (*claims, unsharded, *timeout_claims(program))
+    return Reading(LAYER, place or by_hand.place, claims, framework="pytorch", collections=collections)
 
 
 def _is_whole_exchange(member: Member) -> bool:

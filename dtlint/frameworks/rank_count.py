@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 
 from dtlint.frameworks.step_area import values_of
 from dtlint.languages.python.bindings import dotted
@@ -20,13 +21,17 @@ _STEPS = re.compile(r"accum|micro|\bgas\b|num_?steps|grad_steps|iters?_to|n_?bat
 """Spellings of the number of accumulated batches, which says nothing about ranks."""
 
 
+_PLACES = frozenset({"to", "cuda", "device"})
+"""Calls whose arguments are a device: `x.to(rank % torch.cuda.device_count())` counts nothing."""
+
+
 def names_ranks(place: Place) -> bool:
     """Whether an expression, its names followed, holds the number of ranks."""
     waiting: list[tuple[Scope, ast.AST]] = [(place.scope, place.node)]
     seen: set[tuple[int, str]] = set()
     while waiting and place.budget.spend():
         scope, expression = waiting.pop()
-        for node in ast.walk(expression):
+        for node in _counted(expression):
             if _is_spelled(node):
                 return True
             if not isinstance(node, ast.Name | ast.Attribute):
@@ -36,6 +41,19 @@ def names_ranks(place: Place) -> bool:
                 seen.add(key)
                 waiting.extend(values_of(place._replace(scope=scope), node))
     return False
+
+
+def _counted(expression: ast.AST) -> Iterator[ast.AST]:
+    """The parts of an expression, without those that say on which device a tensor is put."""
+    waiting = [expression]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        function = node.func if isinstance(node, ast.Call) else None
+        if isinstance(function, ast.Attribute) and function.attr in _PLACES:
+            waiting.append(function.value)
+        elif not isinstance(function, ast.Name) or function.id not in _PLACES:
+            waiting += ast.iter_child_nodes(node)
 
 
 def _is_spelled(node: ast.AST) -> bool:

@@ -19,8 +19,13 @@ STARTERS = frozenset(
 _RANK_FLAGS = ("--node-rank", "--machine-rank")
 _BACKEND_FLAG, _TOLD_RANKS = "--rdzv-backend", "static"
 _PORT_FLAGS = ("--master-port", "--rdzv-endpoint", "--main-process-port")
-_DEEPSPEED_PORT = "29500"
-"""The port where deepspeed is given none (deepspeed/launcher/runner.py)."""
+_UNASKED_PORT = "29500"
+"""The port where deepspeed is given none (deepspeed/launcher/runner.py), and torchrun on one node before torch 2.13."""
+_FREE_SINCE = "2.13"
+_MEETS = ("--standalone", "--rdzv-backend", "--rdzv-endpoint", "--rdzv-conf", "--master-port", "--nnodes")
+_WORDS_BEFORE = 4
+"""Words of a command among which the launcher is named: `python3 -u -m torch.distributed.run`."""
+_OF_TORCH = ("torchrun", "torch.distributed.run", "torch.distributed.launch")
 _HOST_FLAGS = ("--rdzv-endpoint", "--master-addr", "--main-process-ip")
 _THIS_HOST = "cluster.this_host"
 _PER_TASK = ("SLURM_NODEID", "SLURM_PROCID")
@@ -32,7 +37,8 @@ def read(command: Command) -> Reading:
     Collections: `launch.starters` (`name`), and `launch.same_rank` (`name`, `variable`, `cause`): a node rank
     that is a number (constant), or a variable that the script that calls srun expands (early): every task gets the
     same; `launch.own_hosts` (`name`): an address that each task asks its own machine for; and `launch.ports` (`port`,
-    `stays`): a port of this machine on which the launch listens, and whether the script goes on meanwhile (yes, no).
+    `until`, `stays`): a port of this machine on which the launch listens, the release of torch that takes a free one
+    instead, "" for none, and whether the script goes on meanwhile (yes, no).
     """
     words = [(wrapper.argv[0], wrapper) for wrapper in (*command.wrapper, command) if wrapper.argv]
     starters = tuple(_starter(word) for word, _ in words if program_name(word) in STARTERS)
@@ -114,15 +120,33 @@ def _expanded_early(value: Word, srun: Command) -> str:
 
 
 def _ports(command: Command) -> Iterator[Member]:
-    """The port that the words name, the last one counting; else the one that deepspeed takes."""
+    """The port that the words name, the last one counting; else the one that the launcher takes."""
     found = [word for flag, word in _valued(command.argv) if flag.replace("_", "-") in _PORT_FLAGS]
-    if not found and command.argv and program_name(command.argv[0]) == "deepspeed":
-        place = command.argv[0].place
-        yield Member(place, texts(place, port=_DEEPSPEED_PORT, stays="yes" if command.background else "no"))
+    if not found and command.argv:
+        yield from _unasked_port(command)
     for word in found[-1:]:
         port = (word.text or "").rpartition(":")[2]
         if port.isdecimal() and port != "0":
-            yield Member(word.place, texts(word.place, port=port, stays="yes" if command.background else "no"))
+            yield _port(command, word, port, "")
+
+
+def _unasked_port(command: Command) -> Iterator[Member]:
+    """The port of deepspeed, and of torchrun on one node where nothing says how its processes meet."""
+    first = command.argv[0]
+    if program_name(first) == "deepspeed":
+        yield _port(command, first, _UNASKED_PORT, "")
+        return
+    words = [word.shown for word in command.argv[:_WORDS_BEFORE]]
+    launcher = program_name(first) if len(words) > 1 and program_name(first) == "torchrun" else ""
+    launcher = launcher or next((name for name in words if name in _OF_TORCH), "")
+    flags = {word.shown.partition("=")[0].replace("_", "-") for word in command.argv}
+    hidden = any(word.many or (word.text is None and not word.shown.startswith("--")) for word in command.argv)
+    if launcher and not hidden and flags.isdisjoint(_MEETS):
+        yield _port(command, first, _UNASKED_PORT, _FREE_SINCE)
+
+
+def _port(command: Command, word: Word, port: str, until: str) -> Member:
+    return Member(word.place, texts(word.place, port=port, until=until, stays="yes" if command.background else "no"))
 
 
 def ranks(words: Sequence[Word]) -> Iterator[tuple[str, Word]]:

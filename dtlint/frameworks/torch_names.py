@@ -20,6 +20,8 @@ DDP = (
     "torch.nn.parallel.DistributedDataParallel",
     "torch.nn.parallel.distributed.DistributedDataParallel",
 )
+DDP_KWARGS = ("accelerate.DistributedDataParallelKwargs", "accelerate.utils.DistributedDataParallelKwargs")
+"""What Accelerate hands to DDP where it wraps the model."""
 DEVICE_MESH = (
     "torch.distributed.device_mesh.init_device_mesh",
     "torch.distributed.init_device_mesh",

@@ -179,6 +179,8 @@ def _rendezvous(written: Mapping[str, Word], absent: _Absent) -> tuple[Claim, ..
     elif isinstance(backend, Value) and backend.value == "static":
         host = text_of(address) if address is not None else absent.otherwise("127.0.0.1")
         claims.append(Claim("launch.rendezvous_host", host, "--master-addr"))
+    elif isinstance(backend, Value) and backend.value == "c10d":
+        claims.append(Claim("launch.rendezvous_host", absent.otherwise("localhost"), "--rdzv-endpoint"))
     rank = written.get("node-rank")
     if rank is not None:
         claims.append(Claim("launch.node_rank", integer(rank), "--node-rank"))

@@ -141,10 +141,16 @@ def _reading(program: Sequence[Word], flags: Flags) -> Reading:
         files=tuple(_files(flags)),
         framework=_framework(flags),
         frontend=frontend,
-        open=flags.open,
+        open=flags.open or _elsewhere(flags),
         role="other" if flags.on("do-predict") and flags.on("do-train") is False else "",
         collections={**_numbers(flags), **caches(flags), **_faults(flags, frontend)},
     )
+
+
+def _elsewhere(flags: Flags) -> str:
+    """Why arguments are hidden where DeepSpeed's config is the only one: no Trainer runs without an output folder."""
+    alone = bool(flags.flags) and flags.flags.keys() <= {"deepspeed", "local-rank"}
+    return "the program takes its other arguments from elsewhere" if alone else ""
 
 
 def _faults(flags: Flags, frontend: str) -> Mapping[str, tuple[Member, ...]]:

@@ -11,10 +11,11 @@ from dtlint.frameworks import program as programs
 from dtlint.frameworks.adapters_python import added
 from dtlint.frameworks.argument_classes import is_used
 from dtlint.frameworks.checkpointing import variant
+from dtlint.frameworks.deepspeed_dicts import written_dict
 from dtlint.frameworks.model_loading import LOADERS
 from dtlint.frameworks.torch_names import PRECISIONS, converted
 from dtlint.frameworks.transformers import read_arguments
-from dtlint.languages.python.calls import Call, argument, calls
+from dtlint.languages.python.calls import Call, argument, calls, passed
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import stands
 from dtlint.languages.python.tree import Module
@@ -124,7 +125,7 @@ def _standing(program: Program, names: tuple[str, ...]) -> list[Call]:
 def _arguments(program: Program, call: Call) -> Reading:
     """What a call that builds TrainingArguments says, read as if its arguments stood on a command line."""
     script = literal_word(program.main.source.path, call.span)
-    words = [word for name in call.keywords for word in _words(call, name)]
+    words = [word for name in call.keywords if not _is_config(call, name) for word in _words(call, name)]
     reading, named = read_arguments((script, *words)), programs.read((script, *words))
     written = (claim for claim in reading.claims if claim.setting != "checkpointing.reentrant")
     claims = tuple(claim._replace(name=claim.name.removeprefix("--")) for claim in written)
@@ -134,6 +135,12 @@ def _arguments(program: Program, call: Call) -> Reading:
     return reading._replace(
         layer=LAYER, place=call.head, claims=(*claims, *variants), files=files, open=reading.open or call.open
     )
+
+
+def _is_config(call: Call, name: str) -> bool:
+    """Whether an argument is a DeepSpeed config that the program writes out, which is no file's name."""
+    given = passed(call, name) if name == "deepspeed" else ()
+    return bool(given) and all(written_dict(item.place) is not None for item in given)
 
 
 _BATCH = ("per_device_train_batch_size", "gradient_accumulation_steps")

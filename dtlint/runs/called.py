@@ -25,6 +25,7 @@ from dtlint.runs.model import Options, file_problem, script_problems
 from dtlint.runs.paths import locate
 from dtlint.runs.starts import caller_of, signature, told
 from dtlint.source import Problem, Source, Span, Unreadable
+from dtlint.value import Value
 
 MOST_CALLERS = 6
 """Longest chain of scripts that start each other which is followed."""
@@ -90,7 +91,7 @@ class Calls:
 
     def _own(self, command: Command, reached: Reached, world: World) -> Iterator[Launched]:
         read = self._reader(reached, world.files)
-        found = find_launch(command, read)
+        found = find_launch(command, read, _is_of_several(reached.around))
         if found is None:
             return
         handed = _handing_command(found, command) if reached.callers else None
@@ -221,6 +222,13 @@ def directives_of(script: Script) -> Reading | None:
     from dtlint.frameworks.slurm import read_directives
 
     return read_directives(script.directives, script.late)
+
+
+def _is_of_several(around: Reading | None) -> bool:
+    """Whether a job has several machines."""
+    steps = around.collections.get("launch.allocation", ()) if around is not None else ()
+    counts = (step.fields.get("nodes") for step in steps)
+    return any(isinstance(count, Value) and isinstance(count.value, int) and count.value > 1 for count in counts)
 
 
 def _within(before: World, inner: World) -> World:

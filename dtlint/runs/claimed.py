@@ -31,7 +31,7 @@ def trainer_place(readings: Sequence[Reading]) -> Span | None:
 
 def says(config: Reading, setting: str) -> bool:
     """Whether a DeepSpeed config holds a setting."""
-    return claimed([config], setting, CONFIG) is not None
+    return claimed([config], setting, config.layer) is not None
 
 
 def word_in(settings: Mapping[str, Setting], name: str) -> str:

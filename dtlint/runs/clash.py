@@ -16,8 +16,8 @@ _WAITS = r"\bwait\b|\bsleep\b|\bfg\b"
 
 
 def with_clashes(found: Found, earlier: Sequence[Found]) -> Found:
-    """The launch, with the collection `launch.port_clash` (`port`) if an earlier one still runs in the background on
-    the port that it names.
+    """The launch, with the collection `launch.port_clash` (`port`, `until`) if an earlier one still runs in the
+    background on the port that it names or takes.
     """
     clashes = tuple(member for other in earlier if (member := _clash(found, other)) is not None)
     if not clashes:
@@ -65,7 +65,9 @@ def _clash(found: Found, earlier: Found) -> Member | None:
     between = first.source.text[first.end : second.start]
     if first.source is not second.source or first.end > second.start or re.search(_WAITS, between):
         return None
-    return Member(port.place, {"port": port.fields["port"]}, ((other.place, "still runs in the background"),))
+    until = next((each.fields["until"] for each in (port, other) if _text(each, "until")), port.fields["until"])
+    fields = {"port": port.fields["port"], "until": until}
+    return Member(port.place, fields, ((other.place, "still runs in the background"),))
 
 
 def _port(found: Found) -> Member | None:

@@ -11,7 +11,7 @@ from dtlint.plan.derived.registry import TRAINERS
 from dtlint.record import NamedTuple
 from dtlint.runs.claimed import CONFIG, claimed, says, text_in, trainer_place, word_in
 from dtlint.runs.repeated import MATCHED, TRAINER, conflicts, default_conflicts, has_no_decay, owned_by_lightning
-from dtlint.runs.settle import starts_engine
+from dtlint.runs.settle import DEEPSPEED_CONFIGS, starts_engine
 from dtlint.runs.trainer_arguments import refused_arguments
 from dtlint.value import Origin, Setting, Unknown, Value, written
 
@@ -65,7 +65,12 @@ def _filled(settings: Mapping[str, Setting]) -> dict[str, Setting]:
 
 
 def _config(readings: Sequence[Reading]) -> Reading | None:
-    return next((reading for reading in readings if reading.layer == CONFIG and not reading.unread), None)
+    """The DeepSpeed config that the Trainer is given: a file, or a dict of the program."""
+    return next((reading for reading in readings if _is_config(reading) and not reading.unread), None)
+
+
+def _is_config(reading: Reading) -> bool:
+    return reading.layer in DEEPSPEED_CONFIGS and (reading.layer == CONFIG or bool(reading.frontend))
 
 
 def _clip_unasked(

@@ -59,8 +59,10 @@ class Found(NamedTuple):
         return tuple(file for reading in self.readings for file in reading.files)
 
 
-def find_launch(command: Command, read_file: ReadFile) -> Found | None:
-    """The launch that a command is, or None for a command that starts no training."""
+def find_launch(command: Command, read_file: ReadFile, allocated: bool = False) -> Found | None:
+    """The launch that a command is, or None for a command that starts no training. `allocated`: a job of several
+    machines runs it, so that a program that spans machines by itself is meant to be one.
+    """
     from dtlint.frameworks.wrappers import unwrap_all
 
     outer = [reading for wrapper in command.wrapper for reading in unwrap_all(wrapper.argv)[0]]
@@ -78,7 +80,8 @@ def find_launch(command: Command, read_file: ReadFile) -> Found | None:
     program = launcher.rest if launcher is not None and launcher.rest else _program(words)
     arguments = _argument_readings(program)
     managed = any(reading.layer in MANAGERS for reading in readings)
-    if launcher is None and not _is_launch(words, program, arguments, managed, _is_rank(command.env)):
+    numbered = _is_rank(command.env) or (allocated and _spans_machines(program, read_file))
+    if launcher is None and not _is_launch(words, program, arguments, managed, numbered):
         return None
     started = [launcher] if launcher is not None else [] if managed else [_plain_start(words, program, command.env)]
     around = (_environment_reading(command, readings), _starters_reading(command), _template_reading(program))
@@ -249,6 +252,13 @@ def _is_launch(
     if any(reading.framework or reading.frontend or _names_config(reading) for reading in arguments):
         return True
     return (managed or numbered) and bool(program) and (program[0].text or "").endswith(".py")
+
+
+def _spans_machines(program: Sequence[Word], read_file: ReadFile) -> bool:
+    """Whether a program has a Trainer of Lightning that is told of several machines."""
+    path = program[0].text if program else None
+    source = read_file(path) if path is not None and path.endswith(".py") else None
+    return source is not None and "lightning" in source.text and "num_nodes" in source.text
 
 
 def _is_rank(env: Mapping[str, Word]) -> bool:

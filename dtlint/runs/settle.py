@@ -93,8 +93,11 @@ def _confirmed(settings: Mapping[str, Setting]) -> Iterator[tuple[str, Setting]]
 
 
 def starts_engine(readings: Sequence[Reading]) -> bool:
-    """Whether the program hands its config to DeepSpeed by itself: no Trainer compares it with its arguments."""
-    return any(reading.layer == "deepspeed-python" and reading.framework for reading in readings)
+    """Whether the program hands its config to DeepSpeed by itself: no Trainer, to which a dict may be handed too,
+    compares it with its arguments.
+    """
+    own = (reading for reading in readings if reading.layer == "deepspeed-python" and reading.framework)
+    return any(not reading.frontend for reading in own)
 
 
 def _is_refused(lost: Member) -> bool:
@@ -206,6 +209,8 @@ def _loser(name: str, lost: _Stated, best: _Stated) -> Member:
 
 TRAINER = "transformers"
 """What the layers of the Trainer's readers begin with."""
+DEEPSPEED_CONFIGS = frozenset(("deepspeed-json", "deepspeed-python"))
+"""The layers of DeepSpeed's config: a file, or a dict of the program."""
 MATCHED = ("batch.global", "batch.micro", "batch.accumulation", "optimizer.clip", "precision.compute")
 """Settings of a DeepSpeed config that the Hugging Face Trainer compares with its own arguments."""
 
@@ -215,7 +220,7 @@ def _effect(name: str, lost: str, won: str) -> str:
     that differs from its arguments; elsewhere the stronger layer's value counts.
     """
     layers, own = (lost, won), [layer for layer in (lost, won) if layer.startswith(TRAINER)]
-    config = "deepspeed-json" in layers or (
+    config = not DEEPSPEED_CONFIGS.isdisjoint(layers) or (
         any(layer.startswith("accelerate") for layer in layers) and name in ("batch.accumulation", "optimizer.clip")
     )
     return "refused" if name in MATCHED and len(own) == 1 and config else "overridden"

@@ -53,6 +53,9 @@ def _collectors(words: set[str]) -> Iterator[tuple[str, Collector]]:
 
         yield "code.early_optimizers", early_optimizers
         yield "code.shard_clips", shard_clips
+        from dtlint.frameworks.code.loss_scales import unscaled_units
+
+        yield "code.unscaled_units", unscaled_units
     if "from_pretrained" in words:
         from dtlint.frameworks.code.obstacles import obstacles
 
@@ -66,10 +69,18 @@ def _collectors(words: set[str]) -> Iterator[tuple[str, Collector]]:
 
         yield "code.shared_devices", shared_devices
     if "DistributedDataParallel" in words:
-        from dtlint.frameworks.code.wrapping import bypassed_models, moved_models, searched_recomputations
+        from dtlint.frameworks.code.bypassing import bypassed_models
+        from dtlint.frameworks.code.wrapping import moved_models
 
         yield "code.bypassed_models", bypassed_models
         yield "code.moved_models", moved_models
+    if {"DistributedDataParallel", "FullyShardedDataParallel", "Accelerator"} & words and "backward" in words:
+        from dtlint.frameworks.code.lone_work import lone_work
+
+        yield "code.lone_work", lone_work
+    if words & {"DistributedDataParallel", "DistributedDataParallelKwargs"}:
+        from dtlint.frameworks.code.wrapping import searched_recomputations
+
         yield "code.searched_recomputations", searched_recomputations
     from dtlint.frameworks.code.guarded import guarded_collectives
 
@@ -84,14 +95,17 @@ def _of_data(words: set[str]) -> Iterator[tuple[str, Collector]]:
         yield "code.loaders", loaders
     if "backward" in words:
         from dtlint.frameworks.code.gathers import local_losses
+        from dtlint.frameworks.code.held_steps import held_steps
+        from dtlint.frameworks.code.loss_scales import loss_scales
         from dtlint.frameworks.code.overscaling import overscaled_losses
         from dtlint.frameworks.code.replicas import replicas
         from dtlint.frameworks.code.rescaling import rescaled_losses
         from dtlint.frameworks.code.shards import shards
 
         yield "code.local_losses", local_losses
+        yield "code.loss_scales", loss_scales
         yield "code.overscaled_losses", overscaled_losses
-        yield "config.conflicts", rescaled_losses
+        yield "config.conflicts", lambda of: (*rescaled_losses(of), *held_steps(of))
         yield "code.replicas", replicas
         yield "code.shards", shards
 

@@ -17,6 +17,7 @@ from dtlint.frameworks.code.loss_factors import (
     without,
 )
 from dtlint.frameworks.exchange import ALL_REDUCE
+from dtlint.frameworks.tensor_kinds import is_gradient, kind_of
 from dtlint.languages.python.calls import calls
 from dtlint.languages.python.places import Place, place_of
 from dtlint.languages.python.program import Program
@@ -24,6 +25,8 @@ from dtlint.languages.python.reach import stands
 from dtlint.source import Span
 from dtlint.value import written
 
+_DIVIDES_SEVERAL = "_foreach_div_"
+"""The function of torch that divides the tensors of a list."""
 _OWN_AVERAGE = (
     "register_comm_hook",
     "gradient_divide_factor",
@@ -65,13 +68,20 @@ def _divided_gradients(program: Program) -> Iterator[Member]:
 
 
 def _gradient_divisor(place: Place) -> Place | None:
-    """What `p.grad /= n` and `p.grad.div_(n)` divide by."""
+    """What `p.grad /= n`, `p.grad.div_(n)` and `torch._foreach_div_(grads, n)` divide by."""
     node = place.node
     if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div):
-        return place.at(node.value) if ".grad" in place.module.text(node.target) else None
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "div_" and node.args:
-        return place.at(node.args[0]) if ".grad" in place.module.text(node.func.value) else None
-    return None
+        return place.at(node.value) if _is_gradient(place.at(node.target)) else None
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
+        return None
+    if node.func.attr == "div_":
+        return place.at(node.args[0]) if _is_gradient(place.at(node.func.value)) else None
+    several = node.func.attr == _DIVIDES_SEVERAL and len(node.args) == 2
+    return place.at(node.args[1]) if several and _is_gradient(place.at(node.args[0])) else None
+
+
+def _is_gradient(place: Place) -> bool:
+    return ".grad" in place.module.text(place.node) or is_gradient(kind_of(place))
 
 
 def _divided(place: Place, divisor: Place) -> Member:

@@ -9,10 +9,12 @@ from dtlint.frameworks.code.objects import UNKNOWN, kinds, makers
 from dtlint.frameworks.torch_names import DDP, FSDP1
 from dtlint.languages.python.bindings import dotted, enclosing_class
 from dtlint.languages.python.calls import called
+from dtlint.languages.python.constants import evaluate
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Place
 from dtlint.languages.python.program import imports_from
 from dtlint.record import NamedTuple
+from dtlint.value import Value
 
 OPEN = frozenset(
     [
@@ -119,11 +121,14 @@ _FULL_STATE = tuple(
     for name in ("get_model_state_dict", "get_optimizer_state_dict", "get_state_dict")
 )
 """Functions that gather the whole state, if their options ask for it."""
+_LOGS = ("log", "log_dict")
+"""Methods of a LightningModule that sum a value over the ranks where they are told to (sync_dist)."""
 _WORDS = frozenset(
     (
         *OPEN,
         *(method for methods in _METHODS.values() for method in methods),
         *(name.rpartition(".")[2] for name in (*_FUNCTIONS, *_FULL_STATE)),
+        *_LOGS,
         "full_tensor",
         "compute",
     )
@@ -191,6 +196,9 @@ def _of_method(place: Place, node: ast.Call, last: str) -> Collective | None:
         return Collective(last, last, of_mesh=True)
     if last in ("all_gather", "barrier", "save_checkpoint") and _is_lightning(place, node.func.value, last):
         return Collective(last, last, BARRIER if last == "save_checkpoint" else ALWAYS)
+    if last in _LOGS:
+        synced = _is_lightning_module(place, node.func.value) and _is_synced(place, node)
+        return Collective(f"{last}(sync_dist=True)", last) if synced else None
     if last == "compute":
         return Collective(last, last) if _is_metric(receiver) else None
     found = kinds(receiver)
@@ -206,14 +214,26 @@ def _of_method(place: Place, node: ast.Call, last: str) -> Collective | None:
 def _is_lightning(place: Place, receiver: ast.expr, method: str) -> bool:
     """`self.all_gather` of a LightningModule, `trainer.strategy.barrier`, `trainer.save_checkpoint`."""
     if method == "all_gather":
-        owner = enclosing_class(place.scope)
-        bases = owner.node.bases if owner is not None and isinstance(owner.node, ast.ClassDef) else []
-        is_module = any("LightningModule" in place.module.text(base) for base in bases)
-        return is_module and isinstance(receiver, ast.Name)
+        return _is_lightning_module(place, receiver)
     words = dotted(receiver).split(".")
     wanted = ["trainer", "strategy"] if method == "barrier" else ["trainer"]
     lightning = _imports(place, "lightning") or _imports(place, "pytorch_lightning")
     return lightning and words[-len(wanted) :] == wanted and kinds(place.at(receiver)) <= {UNKNOWN, "lightning"}
+
+
+def _is_lightning_module(place: Place, receiver: ast.expr) -> bool:
+    """`self` of a class that stands on LightningModule."""
+    owner = enclosing_class(place.scope)
+    bases = owner.node.bases if owner is not None and isinstance(owner.node, ast.ClassDef) else []
+    return isinstance(receiver, ast.Name) and any("LightningModule" in place.module.text(base) for base in bases)
+
+
+def _is_synced(place: Place, node: ast.Call) -> bool:
+    """Whether a value that is logged is summed over the ranks: with rank_zero_only Lightning leaves sync_dist out."""
+    given = {keyword.arg: evaluate(place.at(keyword.value)) for keyword in node.keywords}
+    alone, asked = given.get("rank_zero_only"), given.get("sync_dist")
+    by_all = alone is None or (isinstance(alone, Value) and not alone.value)
+    return by_all and None not in given and isinstance(asked, Value) and asked.value is True
 
 
 def _is_metric(receiver: Place) -> bool:

@@ -10,6 +10,8 @@ from dtlint.frameworks import Member
 from dtlint.frameworks.code.collective_names import OPEN
 from dtlint.frameworks.code.loaders import loaders
 from dtlint.frameworks.code.loss_factors import bound
+from dtlint.frameworks.code.mentions import passes
+from dtlint.frameworks.code.partial_values import known_in_part
 from dtlint.frameworks.code.ranks import asks_for_ranks, side_of
 from dtlint.frameworks.torch_names import DDP, FSDP1, FSDP2
 from dtlint.languages.python.bindings import dotted
@@ -30,6 +32,8 @@ _AGREED = re.compile(r"reduce|gather|broadcast|sync|any_rank|all_rank|global", r
 """Words of values on which the ranks have agreed."""
 
 
+_AGREEING = OPEN - {"reduce", "gather", "gather_object", "barrier", "monitored_barrier", "new_group"}
+"""Collectives after which all ranks hold the same."""
 _CLOCKS = frozenset({"time.time", "time.monotonic", "time.perf_counter"})
 """Functions that tell every rank something of its own."""
 _OF_ALL = frozenset({"KeyboardInterrupt", "SystemExit", "StopIteration", "GeneratorExit"})
@@ -45,7 +49,8 @@ class _Exit(NamedTuple):
 
 def divergences(program: Program) -> tuple[Member, ...]:
     """Where not all ranks go on with a training loop in the same turn: the `break`, `continue` and `return` on what a
-    rank alone knows, and exceptions of a backward pass that are caught. `cause` is rank, loss, clock or exception.
+    rank alone knows, and exceptions of a backward pass that are caught. `cause` is rank, loss, clock, exception,
+    reduced (a sum that one rank was given) or partial (what only some ranks set).
     """
     found = []
     for module in program.modules.values():
@@ -56,14 +61,49 @@ def divergences(program: Program) -> tuple[Member, ...]:
                 place = Place(program, module, scope, loop, budget=Budget())
                 found += [member for item in _exits(loop) if (member := _member(place, loop, item)) is not None]
                 found += [_caught(module, loop, node) for node in _catching(place, loop)]
+    found += _by_values_of_some(program, {(member.place.path, member.place.start) for member in found})
     if not found or all(stands(call.place) is False for call in calls(program, _EXCHANGING)):
         return ()
-    return tuple(member for member in found if _is_by_rank(member) or not _is_the_same_for_all(program))
+    return tuple(member for member in found if _is_of_some(member) or not _is_the_same_for_all(program))
 
 
-def _is_by_rank(member: Member) -> bool:
-    cause = member.fields["by_rank"]
-    return isinstance(cause, Value) and bool(cause.value)
+def _by_values_of_some(program: Program, known: set[tuple[str, int]]) -> Iterator[Member]:
+    """The exits of loops that go backward, or call what does, under conditions that are others on some ranks: on the
+    rank itself, on a sum that one rank was given, on what only some have set.
+    """
+    for backward, site in passes(program):
+        for loop in (loop for loop in site.loops if isinstance(loop, ast.For | ast.While)):
+            for item in _exits(loop):
+                member = _of_values(backward, loop, item) if isinstance(item.node, ast.Break | ast.Return) else None
+                if member is not None and (member.place.path, member.place.start) not in known:
+                    known.add((member.place.path, member.place.start))
+                    yield member
+
+
+def _of_values(place: Place, loop: ast.For | ast.While, item: _Exit) -> Member | None:
+    for guard in item.guards:
+        if guard.test is None or _agrees(place.module, loop, guard.test) or _others_leave(loop, guard, item.node):
+            continue
+        here = place._replace(node=guard.test, guards=(), budget=Budget())
+        if side_of(here, guard):
+            return _told(place, item, "rank", guard.test)
+        partial = known_in_part(here)
+        if partial is not None:
+            return _told(place, item, partial.cause, guard.test, (partial.place, partial.label))
+    return None
+
+
+def _told(place: Place, item: _Exit, cause: str, test: ast.expr, *related: tuple[Span, str]) -> Member:
+    span = place.module.span(test)
+    fields = _fields(span, type(item.node).__name__.lower(), cause, place.module.text(test, 60))
+    left = (place.module.span(item.node), "these ranks leave here, the others go on")
+    return Member(span, fields, (left, *related))
+
+
+def _is_of_some(member: Member) -> bool:
+    """Whether ranks part that train on the same batches too."""
+    cause = member.fields["cause"]
+    return isinstance(cause, Value) and cause.value in ("rank", "reduced", "partial")
 
 
 def _is_the_same_for_all(program: Program) -> bool:
@@ -164,10 +204,7 @@ def _member(place: Place, loop: ast.For | ast.While, item: _Exit) -> Member | No
     if cause is None:
         return None
     why, guard = cause
-    span = place.module.span(guard.test or item.node)
-    word = type(item.node).__name__.lower()
-    fields = _fields(span, word, why, place.module.text(guard.test or item.node, 60))
-    return Member(span, fields, ((place.module.span(item.node), "these ranks leave here, the others go on"),))
+    return _told(place, item, why, guard.test) if guard.test is not None else None
 
 
 def _cause(place: Place, loop: ast.For | ast.While, item: _Exit) -> tuple[str, Guard] | None:
@@ -209,7 +246,7 @@ def _agrees(module: Module, loop: ast.AST, test: ast.expr) -> bool:
     reduced = {
         dotted(part)
         for node in ast.walk(loop)
-        if isinstance(node, ast.Call) and _last(node) in OPEN
+        if isinstance(node, ast.Call) and _last(node) in _AGREEING
         for argument in node.args
         for part in ast.walk(argument)
     }

@@ -12,6 +12,7 @@ from dtlint.frameworks.code.lone_runs import is_for_one_rank
 from dtlint.frameworks.code.loss_factors import AVERAGING
 from dtlint.frameworks.code.mentions import holds_rank, mentions, passes, turned_over
 from dtlint.frameworks.code.samplers import SAMPLERS, is_for_evaluation, is_left_to_front_end
+from dtlint.languages.python.bindings import dotted, enclosing_class
 from dtlint.languages.python.calls import Call, argument, called, calls, passed
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.names import qualified
@@ -22,6 +23,7 @@ from dtlint.languages.python.tree import Scope
 from dtlint.value import Unknown, Value
 
 _LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
+_TRAIN_LOADER = "get_train_dataloader"
 _SEEDS = ("manual_seed", "seed_everything", "set_seed", "seed_all", "manual_seed_all")
 _LOCAL_SAMPLERS = tuple(
     f"torch.utils.data.{module}{name}" for module in ("", "sampler.") for name in ("RandomSampler", "SequentialSampler")
@@ -52,7 +54,7 @@ def loaders(program: Program) -> tuple[Member, ...]:
     "same": every rank certainly reads the same batches; "all": every rank reads all samples, in an order of its own;
     "world": a DistributedSampler that deals to all ranks there are, which is wrong under model parallelism.
     """
-    return (*_undealt(program), *_dealt_to_all(program))
+    return (*_undealt(program), *_unprepared(program), *_dealt_to_all(program))
 
 
 def _dealt_to_all(program: Program) -> Iterator[Member]:
@@ -75,6 +77,32 @@ def _undealt(program: Program) -> Iterator[Member]:
             kind = "all" if _shuffles(call) and not _is_seeded(program) else "same"
             related = ((wraps[0].head, "the model is wrapped here, one copy for each rank"),)
             yield Member(call.head, texts(call.head, kind=kind), related)
+
+
+def _unprepared(program: Program) -> Iterator[Member]:
+    """Loaders that a Trainer of the program's own makes in place of the Trainer's, which would prepare it for the
+    ranks; the Trainer has seeded all ranks alike.
+    """
+    if mentions(program, _DEALT):
+        return
+    for call in calls(program, _LOADERS):
+        own = not call.open and _is_of_trainer(call.place.scope) and _is_returned(call)
+        if own and (_is_sampled(call) or _is_by_index(call)) and not _is_dealt(call):
+            yield Member(call.head, texts(call.head, kind="same"))
+
+
+def _is_of_trainer(scope: Scope) -> bool:
+    """Whether a method takes the place of the Trainer's get_train_dataloader."""
+    owner = enclosing_class(scope)
+    bases = owner.node.bases if owner is not None and isinstance(owner.node, ast.ClassDef) else []
+    return scope.name.endswith(f".{_TRAIN_LOADER}") and any(dotted(base).endswith("Trainer") for base in bases)
+
+
+def _is_returned(call: Call) -> bool:
+    """Whether a function hands out a loader as it is made."""
+    returned = [site.node.value for site in call.place.scope.sites if isinstance(site.node, ast.Return)]
+    ends = (way.end for value in returned if value is not None for way in ways(call.place.at(value)))
+    return any(isinstance(end, Place) and end.node is call.place.node for end in ends)
 
 
 def _trained_loaders(program: Program) -> set[int]:

@@ -31,10 +31,13 @@ def tells_by_hand(program: Program) -> bool:
 
 
 def _hands_on(module: Module) -> bool:
-    """Whether a file reads the method that tells a sampler its epoch, by its name or by a text."""
+    """Whether a file reads the method that tells a sampler its epoch, by its name or by a text, other than to call it
+    there.
+    """
     if _TELLS not in module.source.text:
         return False
-    return any(map(_reads, ast.walk(module.top.node)))
+    called = {id(node.func) for node in ast.walk(module.top.node) if isinstance(node, ast.Call)}
+    return any(_reads(node) for node in ast.walk(module.top.node) if id(node) not in called)
 
 
 def _reads(node: ast.AST) -> bool:

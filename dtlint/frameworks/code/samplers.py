@@ -14,11 +14,12 @@ from dtlint.frameworks.code.made_up import is_made_up
 from dtlint.frameworks.code.ranks import among_ranks
 from dtlint.frameworks.code.renewing import is_renewed, mixes_between, tells_by_hand
 from dtlint.languages.python.bindings import dotted
-from dtlint.languages.python.calls import Call, argument, calls, passed
+from dtlint.languages.python.calls import Call, argument, called, calls, passed
 from dtlint.languages.python.constants import evaluate
+from dtlint.languages.python.following import ways
 from dtlint.languages.python.imported import MAX_MODULES
 from dtlint.languages.python.names import qualified
-from dtlint.languages.python.places import Budget, Place
+from dtlint.languages.python.places import Budget, Place, place_of
 from dtlint.languages.python.program import Program, of_file
 from dtlint.languages.python.reach import stands
 from dtlint.languages.python.tree import Guard, Module, Scope
@@ -41,14 +42,14 @@ _CALLS_IT_ITSELF = frozenset(
         "auto_dataloader",
         "prepare_data_loader",
         "Learner",
-        "set_epoch",
-        "_set_epoch",
     }
 )
-"""Words of what calls set_epoch for the user, and of the call itself."""
+"""Words of what calls set_epoch for the user."""
+_TELLS = frozenset({"set_epoch", "_set_epoch"})
 _FRONT_ENDS = frozenset({"lightning", "pytorch_lightning", "ignite", "fastai", "mmengine", "mmcv", "composer"})
 _FOR_EVALUATION = re.compile(
-    r"val(id(ation)?)?(?![a-z])|test|eval|dev(?![a-z])|infer|pred|query|gallery|bench", re.IGNORECASE
+    r"val(id(ation)?)?(?![a-z])|val(set|sampler|loader|data|ds|dl)|test|eval|dev(?![a-z])|infer|pred|query|gallery|bench",
+    re.IGNORECASE,
 )
 _FOR_MEASURING = re.compile(r"(?<![a-z])(bench(mark)?(s|ing)?|profil(e|er|ing))(?![a-z])", re.IGNORECASE)
 """Words of files that measure how fast training is; in what order it sees the data is no matter there."""
@@ -67,9 +68,11 @@ def samplers(program: Program) -> tuple[Member, ...]:
     """The distributed samplers of a program that trains over epochs and never tells them the epoch. Edit: `tell`."""
     if not any("DistributedSampler" in module.called for module in program.modules.values()):
         return ()
-    if is_left_to_front_end(program) or len(program.modules) >= MAX_MODULES:
+    told = _told(program)
+    if told is None or _calls_one_of(program, _CALLS_IT_ITSELF) or len(program.modules) >= MAX_MODULES:
         return ()
-    found = [call for call in calls(program, SAMPLERS) if not (is_for_evaluation(call) or _is_for_measuring(call))]
+    untold = (call for call in calls(program, SAMPLERS) if id(call.place.node) not in told)
+    found = [call for call in untold if not (is_for_evaluation(call) or _is_for_measuring(call))]
     if not found or not any("backward" in module.called for module in program.modules.values()):
         return ()
     loops = [*_epoch_loops(program), *_rounds(program)]
@@ -83,9 +86,38 @@ def samplers(program: Program) -> tuple[Member, ...]:
     return tuple(_member(call, loops) for call in ordered)
 
 
+def _told(program: Program) -> frozenset[int] | None:
+    """The calls that make the samplers which the program tells the epoch; None where it may be any."""
+    made: set[int] = set()
+    for module in program.modules.values():
+        if "_set_epoch" in module.called:
+            return None
+        for site in module.called.get("set_epoch", ()):
+            sampler = _made_by(place_of(program, module, site))
+            if sampler is None:
+                return None
+            made.add(id(sampler.node))
+    return frozenset(made)
+
+
+def _made_by(place: Place) -> Place | None:
+    """The call of DistributedSampler that certainly makes what a method is called on."""
+    function = place.node.func if isinstance(place.node, ast.Call) else None
+    if not isinstance(function, ast.Attribute) or not isinstance(function.value, ast.Name):
+        return None
+    ends = [way.end for way in ways(place.at(function.value))]
+    end = ends[0] if len(ends) == 1 else None
+    return end if isinstance(end, Place) and called(end) in SAMPLERS else None
+
+
 def is_left_to_front_end(program: Program) -> bool:
     """Whether the program calls set_epoch, or leaves its loop to a front end that does."""
-    words = _CALLS_IT_ITSELF - _own_classes(program)
+    return _calls_one_of(program, _CALLS_IT_ITSELF | _TELLS)
+
+
+def _calls_one_of(program: Program, spelled: frozenset[str]) -> bool:
+    """Whether the program calls a function of these names that is none of its own, or imports a front end."""
+    words = spelled - _own_classes(program)
     for module in program.modules.values():
         if not words.isdisjoint(module.called):
             return True

@@ -12,6 +12,7 @@ from dtlint.frameworks.code.loss_factors import AVERAGING, counts_ranks
 from dtlint.frameworks.code.mentions import mentions, passes, turned_over
 from dtlint.frameworks.code.ranks import is_rank
 from dtlint.frameworks.torch_names import DDP
+from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import Call, call_at, called, calls, passed
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.names import qualified
@@ -19,7 +20,7 @@ from dtlint.languages.python.places import Place
 from dtlint.languages.python.program import Program, definition
 from dtlint.languages.python.reach import stands
 from dtlint.languages.python.tree import Scope, Site
-from dtlint.value import written
+from dtlint.value import Unknown, written
 
 _EQUALISED = re.compile(
     r"drop_last|\bJoin\b|\.join\(\[|cycle|while True|\.repeat\(|infinite|StopIteration|itertools\.repeat"
@@ -32,6 +33,7 @@ _EQUALISED = re.compile(
 _LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
 _WEB_LOADERS = ("webdataset.WebLoader",)
 _STREAMS = ("webdataset.WebDataset",)
+_SUBSETS = ("torch.utils.data.Subset", "torch.utils.data.dataset.Subset")
 _SPLIT_FILES = "webdataset.split_by_node"
 _PASSED_THROUGH = frozenset(
     (
@@ -133,7 +135,8 @@ def _scope_around(owner: Scope, node: ast.expr) -> Scope:
 
 def is_shard(place: Place) -> bool:
     """`data[rank::world]`, `islice(data, rank, None, world)`, `data.shard(num_shards=world, index=rank)`,
-    `split_dataset_by_node(data, rank, world)`, `WebDataset(files, nodesplitter=split_by_node)`.
+    `split_dataset_by_node(data, rank, world)`, `WebDataset(files, nodesplitter=split_by_node)`, and samples that are
+    picked by such indices: `Subset(data, range(rank, len(data), world))`, `data.select(indices[rank::world])`.
     """
     node = place.node
     if isinstance(node, ast.Subscript):
@@ -144,6 +147,8 @@ def is_shard(place: Place) -> bool:
     if called(place) == "itertools.islice" and len(node.args) == 4:
         return isinstance(node.args[2], ast.Constant) and _by_rank(place, node.args[1], node.args[3])
     named = {keyword.arg: keyword.value for keyword in node.keywords}
+    if (indices := _indices(place, node)) is not None:
+        return any(_strides(way.end) for way in ways(place.at(indices)))
     if isinstance(node.func, ast.Attribute) and node.func.attr == "shard":
         return _by_rank(place, named.get("index"), named.get("num_shards"))
     if called(place) in _STREAMS:
@@ -153,6 +158,26 @@ def is_shard(place: Place) -> bool:
         given = [*node.args[1:], None, None]
         return _by_rank(place, named.get("rank", given[0]), named.get("world_size", given[1]))
     return False
+
+
+def _indices(place: Place, node: ast.Call) -> ast.expr | None:
+    """The indices by which samples of a data set are picked."""
+    if called(place) in _SUBSETS and len(node.args) == 2:
+        return node.args[1]
+    picks = isinstance(node.func, ast.Attribute) and node.func.attr == "select" and len(node.args) == 1
+    return node.args[0] if picks else None
+
+
+def _strides(end: Place | Unknown) -> bool:
+    """Whether indices are `range(rank, count, world)`, or a shard of others."""
+    node = end.node if isinstance(end, Place) else None
+    if not isinstance(end, Place) or node is None:
+        return False
+    if isinstance(node, ast.Call) and dotted(node.func) in ("list", "range"):
+        if dotted(node.func) == "list":
+            return len(node.args) == 1 and _strides(end.at(node.args[0]))
+        return len(node.args) == 3 and _by_rank(end, node.args[0], node.args[2])
+    return isinstance(node, ast.Subscript) and is_shard(end)
 
 
 def _by_rank(place: Place, start: ast.expr | None, step: ast.expr | None) -> bool:

@@ -1,5 +1,5 @@
-"""Finds DDP models that are used in a way that takes them out of the exchange: moved after wrapping, bypassed, or
-searched during recomputation.
+"""Finds DDP models that are used in a way that takes them out of the exchange: moved after wrapping, or searched
+during recomputation.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dtlint.frameworks import Member
 from dtlint.frameworks.code.microsteps import is_inside
 from dtlint.frameworks.code.objects import kinds
 from dtlint.frameworks.step_area import called_function
-from dtlint.frameworks.torch_names import CHECKPOINTS, DDP
+from dtlint.frameworks.torch_names import CHECKPOINTS, DDP, DDP_KWARGS
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.callers import callers
 from dtlint.languages.python.calls import Call, argument, call_at, called, calls, passed
@@ -20,7 +20,7 @@ from dtlint.languages.python.dicts import unpacked_dict
 from dtlint.languages.python.places import Place, place_of
 from dtlint.languages.python.program import Definition, Program
 from dtlint.languages.python.reach import enclosing_function, stands
-from dtlint.languages.python.tree import Module, Site
+from dtlint.languages.python.tree import Site
 from dtlint.source import Span
 from dtlint.value import Setting, Value, written
 
@@ -103,8 +103,10 @@ def _goes_backward(place: Place, depth: int) -> bool:
 
 
 def searched_recomputations(program: Program) -> tuple[Member, ...]:
-    """DDP calls with find_unused_parameters in a program that recomputes activations in the reentrant way."""
-    wraps = [call for call in calls(program, DDP) if stands(call.place) is not False]
+    """DDP calls, and arguments that Accelerate hands to DDP, with find_unused_parameters in a program that recomputes
+    activations in the reentrant way.
+    """
+    wraps = [call for call in calls(program, (*DDP, *DDP_KWARGS)) if stands(call.place) is not False]
     found = []
     for call in wraps:
         unused, static = argument(call, "find_unused_parameters"), argument(call, "static_graph")
@@ -154,114 +156,3 @@ def _asks_reentrant(place: Place) -> bool:
         options = unpacked_dict(item.place) or {}
         return any(_is_true(evaluate(option.place)) for option in options.get("use_reentrant", ()))
     return False
-
-
-def bypassed_models(program: Program) -> tuple[Member, ...]:
-    """Forward passes of training through `model.module`, which DDP does not see."""
-    found = [member for call in calls(program, DDP) if (member := _unused_wrapper(call)) is not None]
-    for module in program.modules.values():
-        for site in (*module.called.get("module", ()), *module.called.get("forward", ())):
-            place = place_of(program, module, site)
-            model = _inner_model(place)
-            if model is None or stands(place) is False or not _is_trained(place, site, model):
-                continue
-            if kinds(place.at(model)) == {"ddp"}:
-                span = module.span(site.node)
-                found.append(Member(span, {"model": written(dotted(model), span)}))
-    return tuple(found)
-
-
-def _unused_wrapper(call: Call) -> Member | None:
-    """A model that is wrapped under another name, which is then never called, while the model itself is trained."""
-    place = call.place
-    inner = passed(call, "module", 0)
-    model = dotted(inner[0].place.node) if inner else ""
-    wrapper = _name_of(place)
-    if not model or not wrapper or "." in wrapper or wrapper == model or stands(place) is False:
-        return None
-    if _is_used(place.module, wrapper):
-        return None
-    for site in place.module.called.get(model, ()):
-        forward = place_of(place.program, place.module, site)
-        after = getattr(site.node, "lineno", 0) > getattr(place.node, "lineno", 0)
-        if after and site.scope is place.scope and site.loops and _is_trained(forward, site, call.place.node):
-            span = place.module.span(site.node)
-            fields: dict[str, Setting] = {"model": written(model, span), "wrapper": written(wrapper, span)}
-            return Member(span, fields, ((call.head, "wrapped here, under a name that is not called"),))
-    return None
-
-
-def _name_of(place: Place) -> str:
-    """The name that the result of a call is bound to by itself."""
-    for site in place.scope.sites:
-        if isinstance(site.node, ast.Assign) and site.node.value is place.node and len(site.node.targets) == 1:
-            return dotted(site.node.targets[0])
-    return ""
-
-
-def _is_used(module: Module, name: str) -> bool:
-    """Whether a name is called, or handed to anything that may call it; its parameters and state may be read."""
-    reads = {"parameters", "state_dict", "named_parameters", "train", "eval"}
-    for node in ast.walk(module.top.node):
-        if isinstance(node, ast.Attribute) and dotted(node.value) == name and node.attr not in reads:
-            return True
-        if isinstance(node, ast.Call) and (dotted(node.func) == name or name in _handed(node)):
-            return True
-        if isinstance(node, ast.Return | ast.Assign) and node.value is not None and dotted(node.value) == name:
-            return True
-    return False
-
-
-def _handed(node: ast.Call) -> set[str]:
-    given = [*node.args, *(keyword.value for keyword in node.keywords)]
-    return {part.id for item in given for part in ast.walk(item) if isinstance(part, ast.Name) and not _is_read(item)}
-
-
-def _is_read(item: ast.expr) -> bool:
-    """`ddp.parameters()` handed to an optimizer."""
-    return isinstance(item, ast.Call) and isinstance(item.func, ast.Attribute) and not item.args
-
-
-def _inner_model(place: Place) -> ast.expr | None:
-    """`model` of `model.module(...)` and `model.module.forward(...)`."""
-    function = place.node.func if isinstance(place.node, ast.Call) else None
-    if isinstance(function, ast.Attribute) and function.attr == "forward":
-        function = function.value
-    if isinstance(function, ast.Attribute) and function.attr == "module" and dotted(function.value):
-        return function.value
-    return None
-
-
-def _is_trained(place: Place, site: Site, model: ast.AST) -> bool:
-    """Whether the result goes backward in the same loop or function, and the wrapper itself is called nowhere there."""
-    around = site.loops[-1] if site.loops else place.scope.node
-    if isinstance(around, ast.Module):
-        return False
-    inside = [node for node in ast.walk(around) if isinstance(node, ast.Call)]
-    names = {dotted(node.func) for node in inside}
-    bound = _result_names(around, place.node)
-    backward = [node for node in inside if isinstance(node.func, ast.Attribute) and node.func.attr == "backward"]
-    used = any(_mentions(node, bound, place.node) for node in backward)
-    return used and (not dotted(model) or dotted(model) not in names) and not _without_gradients(place)
-
-
-def _result_names(around: ast.AST, call: ast.AST) -> set[str]:
-    """The names that what the call returns goes into, and those computed from them."""
-    bound: set[str] = set()
-    for _ in range(3):
-        for node in ast.walk(around):
-            if isinstance(node, ast.Assign) and _mentions(node.value, bound, call):
-                targets = [part for target in node.targets for part in ast.walk(target)]
-                bound |= {dotted(part) for part in targets if dotted(part)}
-    return bound
-
-
-def _mentions(node: ast.AST, names: set[str], call: ast.AST) -> bool:
-    return any(part is call or (isinstance(part, ast.Name) and part.id in names) for part in ast.walk(node))
-
-
-def _without_gradients(place: Place) -> bool:
-    """Whether the call stands in a `with torch.no_grad()`."""
-    blocks = (block for block in ast.walk(place.scope.node) if isinstance(block, ast.With))
-    around = (item for block in blocks if is_inside(place.node, block) for item in block.items)
-    return any("no_grad" in place.module.text(item.context_expr) for item in around)

@@ -9,6 +9,7 @@ from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.code.mentions import mentions
 from dtlint.frameworks.code.objects import kinds
+from dtlint.frameworks.code.ranks import bindings_at
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import Call, argument, call_at
 from dtlint.languages.python.places import Place, place_of
@@ -20,6 +21,8 @@ _GATHERED = re.compile(r"GatheredParameters|unwrap_model_for_generation|gather_d
 """Words of programs that gather the weights before they generate."""
 _INPUTS = re.compile(r"\*\*(model_)?(inputs?|batch|prompts?|encod\w*|token\w*)", re.IGNORECASE)
 """Keyword arguments that are what a tokenizer makes, and hold no options."""
+_TOKENIZERS = re.compile(r"tokeni[sz]er|processor|encod", re.IGNORECASE)
+"""Names of what makes such arguments."""
 _ALIKE = ("min_new_tokens", "min_length", "eos_token_id", "stopping_criteria")
 """Arguments by which all ranks may generate equally long."""
 _TOLD = re.compile(r"HfDeepSpeedConfig|HfTrainerDeepSpeedConfig|Accelerator|Trainer\b|TrainingArguments|synced_gpus")
@@ -68,14 +71,31 @@ def zero_generations(program: Program) -> tuple[Member, ...]:
 
 def _synced(call: Call) -> str:
     """How a call of generate leaves the ranks on their own, "" if it may not."""
-    hidden = call.open and not _INPUTS.fullmatch(call.open)
-    if hidden or any(name in call.keywords for name in _ALIKE):
+    if (call.open and not _holds_inputs(call)) or any(name in call.keywords for name in _ALIKE):
         return ""
     value = argument(call._replace(open=""), "synced_gpus")
     if isinstance(value, Value) and value.value is False and value.origin.kind == "written":
         return "off"
     untold = value is None and not mentions(call.place.program, _TOLD)
     return "absent" if untold and _engine(_without_module(call.place)) else ""
+
+
+def _holds_inputs(call: Call) -> bool:
+    """Whether the keyword arguments that a call unpacks hold no options: by their name, or as a tokenizer made them."""
+    if _INPUTS.fullmatch(call.open):
+        return True
+    node = call.place.node
+    unpacked = [keyword.value for keyword in node.keywords if keyword.arg is None] if isinstance(node, ast.Call) else []
+    names = [value.id for value in unpacked if isinstance(value, ast.Name)]
+    made = [binding.node for name in names for binding in bindings_at(call.place, name)]
+    return len(names) == len(unpacked) and bool(made) and all(map(_is_encoded, made))
+
+
+def _is_encoded(node: ast.AST | None) -> bool:
+    """`tokenizer(prompts, return_tensors="pt").to(device)`"""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("to", "cuda"):
+        node = node.func.value
+    return isinstance(node, ast.Call) and bool(_TOKENIZERS.search(dotted(node.func)))
 
 
 def _without_module(place: Place) -> Place:

@@ -1,0 +1,172 @@
+"""Tells whether a condition rests on what not all ranks know: a sum that one rank was given, or what only some set."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from dtlint.frameworks.code.loss_factors import bound
+from dtlint.frameworks.code.ranks import side_of
+from dtlint.frameworks.step_area import called_function
+from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.calls import called
+from dtlint.languages.python.places import Place, place_of
+from dtlint.languages.python.tree import Binding
+from dtlint.record import NamedTuple
+from dtlint.source import Span
+
+_TO_ONE = ("torch.distributed.reduce", "torch.distributed.distributed_c10d.reduce")
+"""Functions that leave the sum with one rank, and parts of it with the others."""
+_AGREES = re.compile(r"all_?reduce|all_?gather|broadcast|bcast|scatter|sync|recv|agree", re.IGNORECASE)
+"""Words in names of functions that tell all ranks the same."""
+_PLAIN = frozenset(
+    (
+        "float",
+        "int",
+        "bool",
+        "abs",
+        "min",
+        "max",
+        "any",
+        "all",
+        "sum",
+        "mean",
+        "item",
+        "cpu",
+        "tolist",
+        "detach",
+        "tensor",
+        "round",
+    )
+)
+"""Functions and methods whose result is a number of what they are given."""
+_MOST = 60
+"""Most expressions that one condition is followed through."""
+
+
+class Partial(NamedTuple):
+    """Why not all ranks know a value (`cause`: reduced or partial), where, and what the place is called."""
+
+    cause: str
+    place: Span
+    label: str
+
+
+def known_in_part(place: Place) -> Partial | None:
+    """What makes a condition another one on some ranks; None where nothing certainly does."""
+    waiting = [place]
+    seen: set[tuple[int, str | int]] = set()
+    while waiting and len(seen) < _MOST and place.budget.spend():
+        here = waiting.pop()
+        for node in _asked(here.node):
+            key = id(here.scope), node.id if isinstance(node, ast.Name) else id(node)
+            if key in seen:
+                continue
+            seen.add(key)
+            if isinstance(node, ast.Call):
+                waiting += _returned(here.at(node))
+                continue
+            found = _of_name(here.at(node), node.id)
+            if isinstance(found, Partial):
+                return found
+            waiting += found
+    return None
+
+
+def _asked(expression: ast.AST) -> Iterator[ast.Name | ast.Call]:
+    """The names and calls that an expression rests on, outside of what makes the ranks agree. Of most functions the
+    arguments tell nothing of what they return (a writer that one rank has).
+    """
+    waiting = [expression]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Call) and _AGREES.search(_last(node)):
+            continue
+        if isinstance(node, ast.Name | ast.Call):
+            yield node
+        if not isinstance(node, ast.Call) or _last(node) in _PLAIN:
+            waiting += ast.iter_child_nodes(node)
+
+
+def _last(node: ast.Call) -> str:
+    return node.func.attr if isinstance(node.func, ast.Attribute) else dotted(node.func).rpartition(".")[2]
+
+
+def _returned(place: Place) -> list[Place]:
+    """What a function of the program returns, and under what conditions."""
+    helper = called_function(place)
+    if helper is None:
+        return []
+    inside = place._replace(module=helper.module, scope=helper.scope, depth=place.depth + 1)
+    returns = [site for site in helper.scope.sites if isinstance(site.node, ast.Return)]
+    return [
+        place_of(place.program, helper.module, site)._replace(node=site.node.value, depth=inside.depth)
+        for site in returns
+        if isinstance(site.node, ast.Return) and site.node.value is not None
+    ]
+
+
+def _of_name(place: Place, name: str) -> Partial | list[Place]:
+    """Why a name is another value on some ranks; else what it rests on."""
+    reached = [(inside, binding) for inside, binding in bound(place, name) if _is_assigned(binding)]
+    if not reached or _is_agreed(reached[0][0], name) or any(_is_received(inside) for inside, _ in reached):
+        return []
+    reduced = _reduced(reached[0][0], name)
+    if reduced is not None:
+        return Partial("reduced", reduced, "one rank is given the sum, the others keep parts of it")
+    sided = [(inside, binding, _rank_test(inside, binding, place)) for inside, binding in reached]
+    tests = {id(test) for _, _, test in sided if test is not None}
+    if len(tests) == 1 and any(test is None for _, _, test in sided):
+        inside, binding = next((inside, binding) for inside, binding, test in sided if test is not None)
+        return Partial("partial", inside.module.span(binding.place), "only some ranks come here")
+    return [part for inside, binding in reached for part in _parts(inside, binding)]
+
+
+def _is_assigned(binding: Binding) -> bool:
+    return binding.kind == "value" or isinstance(binding.node, ast.AugAssign)
+
+
+def _rank_test(inside: Place, binding: Binding, use: Place) -> ast.expr | None:
+    """The condition on the rank under which a name is bound, where its use does not stand under it."""
+    guards = (guard for guard in binding.guards if guard.test is not None and guard not in use.guards)
+    return next((guard.test for guard in guards if side_of(inside, guard)), None)
+
+
+def _parts(inside: Place, binding: Binding) -> Iterator[Place]:
+    """What is bound, and the conditions under which it is."""
+    node = inside.node
+    if isinstance(node, ast.Tuple) and binding.path and 0 <= binding.path[0] < len(node.elts):
+        node = node.elts[binding.path[0]]
+    yield inside.at(node.value if isinstance(node, ast.AugAssign) else node)
+    yield from (inside.at(guard.test) for guard in binding.guards if guard.test is not None)
+
+
+def _is_agreed(place: Place, name: str) -> bool:
+    """Whether the function hands a name to what tells all ranks the same."""
+    sites = (site.node for site in place.scope.sites if isinstance(site.node, ast.Call))
+    return any(_AGREES.search(_last(node)) and _hands(node, name) for node in sites)
+
+
+def _is_received(place: Place) -> bool:
+    """Whether what is bound comes out of something that the ranks were told: `stop = told[0]` behind a broadcast."""
+    names = (node.id for node in ast.walk(place.node) if isinstance(node, ast.Name))
+    return any(_is_agreed(place, name) for name in names)
+
+
+def _reduced(place: Place, name: str) -> Span | None:
+    """Where a function leaves the sum of a tensor with one rank."""
+    given = (
+        site for site in place.scope.sites if isinstance(site.node, ast.Call) and _first_argument(site.node) == name
+    )
+    found = (site.node for site in given if called(place_of(place.program, place.module, site)) in _TO_ONE)
+    return next((place.module.span(node) for node in found), None)
+
+
+def _first_argument(node: ast.AST) -> str:
+    return dotted(node.args[0]) if isinstance(node, ast.Call) and node.args else ""
+
+
+def _hands(node: ast.Call, name: str) -> bool:
+    given = [*node.args, *(keyword.value for keyword in node.keywords)]
+    return any(isinstance(part, ast.Name) and part.id == name for item in given for part in ast.walk(item))
