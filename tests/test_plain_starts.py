@@ -53,7 +53,11 @@ def told(*paths: str) -> list[str]:
 
 @pytest.mark.parametrize(
     "script",
-    [PLAIN, "python3 -u prog/learn.py\n", "#SBATCH --gres=gpu:1\nCUDA_VISIBLE_DEVICES=0 nohup python learn.py &\n"],
+    [
+        PLAIN,
+        "python3 -u prog/learn.py\n",
+        "#SBATCH --gres=gpu:1\nCUDA_VISIBLE_DEVICES=0 nohup python learn.py --tasks $TASKS &\n",
+    ],
     ids=["moved", "from the root", "a job"],
 )
 def test_a_sampler_of_several_processes_in_a_program_of_one(tree, script: str) -> None:

@@ -85,9 +85,15 @@ def _program(command: Command) -> tuple[Word | None, Sequence[Word]]:
 
 def _is_alone(command: Command, arguments: Sequence[Word]) -> bool:
     """Whether nothing that starts a program, and nothing that it is told, is of several processes."""
-    told = any(word.many or _OF_RANKS.search(_option(word.shown)) for word in arguments)
+    told = any(_OF_RANKS.search(_option(word.shown)) for word in arguments) or _is_open_list(arguments)
     managed = any(program_name(each.argv[0]) not in _SHELLS for each in command.wrapper if each.argv)
     return not (told or managed or _RANK_VARIABLES & command.env.keys())
+
+
+def _is_open_list(words: Sequence[Word]) -> bool:
+    """Whether a word of a command line may be options that are not seen (`$MORE`), and not the values of one."""
+    before = ("", *(word.shown for word in words))
+    return any(word.many and not first.startswith("-") for first, word in zip(before, words, strict=False))
 
 
 def _option(word: str) -> str:
