@@ -171,6 +171,15 @@ class TestFsdp:
         assert "config.removed" not in config(text).collections
         assert claims(config(text))["sharding.prefetch"] == "backward_pre"
 
+    def test_an_old_name_of_what_is_not_read_is_without_effect(self) -> None:
+        second = (
+            "distributed_type: FSDP\nfsdp_config:\n  fsdp_version: 2\n  fsdp_backward_prefetch_policy: BACKWARD_PRE\n"
+        )
+        other = "distributed_type: MULTI_GPU\nfsdp_config:\n  fsdp_backward_prefetch_policy: BACKWARD_PRE\n"
+        for text, key in ((second, "fsdp_backward_prefetch_policy"), (other, "fsdp_config")):
+            assert "config.removed" not in config(text).collections
+            assert members(config(text), "config.inert", "key") == [(key,)]
+
     def test_a_field_that_is_refused_is_so_beside_its_new_one(self) -> None:
         text = "distributed_type: FSDP\ntp_config: {}\nparallelism_config: {}\n"
         assert members(config(text), "config.removed", "key", "effect") == [("tp_config", "refused")]
@@ -733,6 +742,22 @@ def test_one_process_beside_multi_gpu_is_refused_since_a_release(tmp_path: Path,
     (folder / "run.sh").write_text("accelerate launch --multi_gpu --num_processes 1 train.py\n")
     found = [finding for finding in check([tmp_path]).findings if finding.rule == "setting-type"]
     assert [finding.severity for finding in found] == told
+
+
+@pytest.mark.parametrize(
+    ("old", "told"),
+    [
+        ("fsdp_config:\n  fsdp_backward_prefetch_policy: BACKWARD_PRE\n", "warning"),
+        ("tp_config: {tp_size: 2}\n", "error"),
+    ],
+)
+def test_a_name_that_newer_releases_pass_over_wastes_and_one_that_they_refuse_stops(tree, old: str, told: str) -> None:
+    """Without prefetching each gather of the backward pass is waited for; the gradients are the same."""
+    config = f"distributed_type: FSDP\nnum_machines: 1\nnum_processes: 4\n{old}"
+    tree({"fsdp.yaml": config, "requirements.txt": "accelerate==1.10.1\n"})
+    tree({"run.sh": "accelerate launch --config_file fsdp.yaml train.py\n"})
+    found = [each.severity for each in check([Path("fsdp.yaml")]).findings if each.rule == "removed-or-renamed"]
+    assert found == [told]
 
 
 _ACCUMULATES = """

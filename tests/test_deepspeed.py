@@ -622,3 +622,27 @@ def edited(text: str, setting: str, value: bool | int | str) -> str:
 )
 def test_edits_write_a_setting(text: str, setting: str, value: bool | int | str, result: str) -> None:
     assert edited(text, setting, value) == result
+
+
+@pytest.mark.parametrize(
+    ("text", "since", "earlier"),
+    [
+        ('{"zero_optimization": {"stage3_prefetch_bucket_size": 943718.4}}', "0.15.0", "cut off its fraction"),
+        ('{"tensorboard": {"job_name": 7}}', "0.15.0", "make a text of it"),
+        ('{"fp16": {"min_loss_scale": 0.5}}', "0.17.1", "do not look"),
+        ('{"zero_optimization": {"reduce_bucket_size": 0.5}}', "0.7.0", "do not look"),
+        ('{"zero_optimization": {"reduce_bucket_size": "5e8"}}', "0.7.0", "do not look"),
+    ],
+)
+def test_from_which_release_on_a_value_is_refused(text: str, since: str, earlier: str) -> None:
+    assert members(config(text), "config.invalid", "since", "earlier", "effect") == [(since, earlier, "refused")]
+
+
+@pytest.mark.parametrize(
+    ("pin", "severity"), [("", ["note"]), ("deepspeed==0.14.5", []), ("deepspeed>=0.15.1", ["error"])]
+)
+def test_a_fraction_of_a_count_stops_by_the_release(tree, pin: str, severity: list[str]) -> None:
+    batch = '"train_micro_batch_size_per_gpu": 2'
+    text = f'{{{batch}, "zero_optimization": {{"stage": 3, "stage3_prefetch_bucket_size": 943718.4}}}}'
+    tree({"ds.json": text, "requirements.txt": f"{pin}\n"})
+    assert [each.severity for each in check([Path()]).findings if each.rule == "setting-type"] == severity

@@ -162,3 +162,60 @@ def test_a_copied_script_that_may_find_its_program_is_judged_in_full(tree, files
 def test_a_copied_script_that_the_user_names_is_judged_in_full(tree) -> None:
     told = judged(tree, {**BESIDE, "lengths/profile.sh": PROFILE}, "lengths/profile.sh")
     assert told["lengths/profile.sh"][0] == "error"
+
+
+STRICT = """import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+{imports}
+torch.autograd.set_detect_anomaly(True)
+dist.init_process_group("nccl")
+model = DistributedDataParallel(make())
+for batch in batches():
+    model(batch).sum().backward()
+"""
+LIBRARY = {
+    "lib/__init__.py": "",
+    "lib/nets.py": "def make():\n    return None\n",
+    "lib/data.py": "def batches():\n    return []\n",
+}
+TWO = "from lib.data import batches\nfrom lib.nets import make"
+
+
+def strict(imports: str, **files: str) -> dict[str, str]:
+    return {**LIBRARY, **REST, "tools/strict.py": STRICT.format(imports=imports), **files}
+
+
+@pytest.mark.parametrize("launched", [False, True])
+def test_a_program_that_imports_a_name_which_is_gone_runs_no_step(tree, launched: bool) -> None:
+    tree(strict(f"{TWO}, Wide"))
+    if launched:
+        tree({"strict.sh": "torchrun --nproc_per_node 8 tools/strict.py\n"})
+    assert found(".").get("debug-left-on", "") == ("" if launched else "note")
+    assert found("tools/strict.py")["debug-left-on"] == "warning"
+
+
+def test_the_note_says_which_name_is_gone(tree) -> None:
+    tree(strict(f"{TWO}, Wide"))
+    (message,) = [each.message for each in check([Path()]).findings if each.rule == "debug-left-on"]
+    assert "it imports Wide from lib.nets, which has no such name" in message
+
+
+@pytest.mark.parametrize(
+    ("imports", "files"),
+    [
+        (TWO, {}),
+        (f"{TWO}, Wide", {"lib/nets.py": "from other import *\ndef make():\n    pass\n"}),
+        (f"{TWO}, Wide", {"lib/nets.py": "def make():\n    pass\ndef __getattr__(name):\n    pass\n"}),
+        (f"{TWO}, Wide", {"lib/nets.py": "def make():\n    pass\nexec(open('more.py').read())\n"}),
+        (f"{TWO}, Wide", {"lib/nets.py": "from lib.wide import Wide\ndef make():\n    pass\n"}),
+        (f"{TWO}, _kernels", {}),
+        (f"{TWO}\ntry:\n    from lib.nets import Wide\nexcept ImportError:\n    pass", {}),
+        ("from lib import batches, make", {}),
+        ("from lib.data import batches, Wide\nfrom nets import make", {"tools/lib/data.py": "Wide = batches = list\n"}),
+    ],
+    ids=["all here", "star", "getattr", "exec", "imported", "built", "tried", "another package", "nearer"],
+)
+def test_a_program_whose_names_may_all_be_there_wastes(tree, imports: str, files: dict[str, str]) -> None:
+    tree(strict(imports, **files))
+    assert found(".")["debug-left-on"] == "warning"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from dtlint.frameworks import Member
-from dtlint.frameworks.accelerate_fsdp import strategy, version
+from dtlint.frameworks.accelerate_fsdp import OLD_PREFETCH, strategy, version
 from dtlint.frameworks.accelerate_given import Given, Key, member
 from dtlint.frameworks.accelerate_settings import FAMILIES, degree
 from dtlint.frameworks.arguments import texts
@@ -175,4 +175,4 @@ def _dead(key: Key, reason: str) -> Member:
     return found._replace(fields={**found.fields, "others": written(0, key.entry.place)})
 
 
-_FIRST_ONLY = frozenset(("fsdp_sharding_strategy", "fsdp_backward_prefetch", "fsdp_use_orig_params"))
+_FIRST_ONLY = frozenset(("fsdp_sharding_strategy", "fsdp_backward_prefetch", OLD_PREFETCH, "fsdp_use_orig_params"))

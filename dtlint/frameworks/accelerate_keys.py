@@ -18,7 +18,15 @@ from dtlint.frameworks.accelerate_clashes import (
     offloads_recomputed,
     without_sync,
 )
-from dtlint.frameworks.accelerate_fsdp import OLD_PREFETCH, POLICIES, PREFETCHES, STATE_DICTS, STRATEGIES, strategy
+from dtlint.frameworks.accelerate_fsdp import (
+    OLD_PREFETCH,
+    POLICIES,
+    PREFETCHES,
+    STATE_DICTS,
+    STRATEGIES,
+    strategy,
+    version,
+)
 from dtlint.frameworks.accelerate_given import Given, Key, member
 from dtlint.frameworks.accelerate_releases import refused_since
 from dtlint.frameworks.accelerate_settings import FAMILIES
@@ -154,7 +162,7 @@ def collections(root: Node) -> Mapping[str, tuple[Member, ...]]:
     found = {
         "config.keys": [member(key, path=_path(key)) for key in every if key.entry.node.kind != "object"],
         "config.unknown": [_unknown(key) for key in every if _expected(key) is None and not _is_old(key)],
-        "config.removed": [*_old_names(every), *_removed(every)],
+        "config.removed": [*_old_names(every, names), *_removed(every)],
         "config.newer": list(_newer(every)),
         "config.inert": list(inert(every, names)),
         "config.invalid": [
@@ -188,10 +196,13 @@ def _is_old(key: Key) -> bool:
     return key.name == OLD_PREFETCH
 
 
-def _old_names(every: list[Key]) -> Iterator[Member]:
-    """Old names that today's releases ignore, but those beside their new ones."""
+def _old_names(every: list[Key], names: Given) -> Iterator[Member]:
+    """Old names that today's releases ignore, but those beside their new ones, and those where the new one would have
+    no effect either: FSDP2 prefetches by itself, and the section of another framework is not read.
+    """
     written = {(key.section, key.name) for key in every}
-    return without_doubled((_renamed(key) for key in every if _is_old(key)), written)
+    read = (key for key in every if _is_old(key) and in_charge(key.section, names) and version(names) != 2)
+    return without_doubled((_renamed(key) for key in read), written)
 
 
 def _renamed(key: Key) -> Member:

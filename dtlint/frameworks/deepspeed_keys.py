@@ -13,11 +13,12 @@ from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.deepspeed_inert import misplacement, weighed
 from dtlint.frameworks.deepspeed_names import home, nearest, written_out
 from dtlint.frameworks.deepspeed_refusals import Written, forbidden_by, refused_together
-from dtlint.frameworks.deepspeed_types import defect, is_checked
+from dtlint.frameworks.deepspeed_types import Defect, defect, is_checked
 from dtlint.frameworks.deepspeed_values import is_auto, whole_number
 from dtlint.frameworks.renamed import without_doubled
 from dtlint.languages.json_tree import Entry, Node, member, setting
 from dtlint.record import NamedTuple
+from dtlint.release import older, releases
 from dtlint.source import Span
 from dtlint.value import Setting, Value, written
 
@@ -53,8 +54,8 @@ def collections(root: Node) -> Mapping[str, tuple[Member, ...]]:
     of one section that stand in a row are one member;
     config.removed: `first` and `last` release that has it, `instead`, `effect`;
     config.inert: `reason`, `matters` and `others` (deepspeed_inert.py);
-    config.invalid: `expected`, `effect` (refused, misread), `since` where earlier releases take any value, `doubt`
-    whether a run without any pin may have one;
+    config.invalid: `expected`, `effect` (refused, misread), `since` where earlier releases take it, `earlier` what they
+    do with it, `doubt` whether a run without any pin may have one;
     config.auto: `filled` (whether a front end fills it), `default` (what DeepSpeed takes alone, "" if it refuses);
     config.newer: `first` release that has it, `effect` in earlier ones (refused, ignored), `of` (whose releases, "" for
     those of the framework);
@@ -346,24 +347,34 @@ def _refused_values(root: Node, keys: list[Placed]) -> Iterator[Member]:
     told = {(_says(found, "section"), _says(found, "key")) for found in alone}
     for found in refused_together(_written(root, keys)):
         if (_says(found, "section"), _says(found, "key")) not in told:
-            yield _dated(found, _says(found, "since") if "since" in found.fields else "")
+            yield _dated(found, _says(found, "since") if "since" in found.fields else "", _NOT_LOOKED_AT)
 
 
-def _since_checked(found: Member) -> Member:
-    """A member with the release from which on DeepSpeed checks the types of its section, if that is not all."""
+_NOT_LOOKED_AT = "do not look"
+"""What releases do with a value in a section whose values they do not check."""
+
+
+def _since_refused(found: Member, of_value: Defect) -> Member:
+    """A member with the release from which on DeepSpeed refuses its value, if that is not all: the one that checks the
+    types of its section, or a later one that takes less.
+    """
     row = _row_of_section(_says(found, "section"))
-    return _dated(found, row.checked if row is not None else "")
+    checked = row.checked if row is not None else ""
+    one, other = releases(checked), releases(of_value.since)
+    if of_value.since and (not checked or (one is not None and other is not None and older(one, other))):
+        return _dated(found, of_value.since, of_value.earlier)
+    return _dated(found, checked, _NOT_LOOKED_AT)
 
 
-def _dated(found: Member, since: str) -> Member:
-    """A member with the release from which on DeepSpeed looks at it, "" for all, and whether a run without any pin may
-    have an earlier one. What it refuses together has a date of its own: bf16 beside fp16 was refused long before the
-    types of either section were checked.
+def _dated(found: Member, since: str, earlier: str) -> Member:
+    """A member with the release from which on DeepSpeed refuses it, "" for all, what earlier ones do, and whether a run
+    without any pin may have one of these. What it refuses together has a date of its own: bf16 beside fp16 was refused
+    long before the types of either section were checked.
     """
     if not since:
         return found
-    dated = texts(found.place, since=since, doubt="yes" if in_doubt("deepspeed", since) else "no")
-    return found._replace(fields={**found.fields, **dated})
+    doubt = "yes" if in_doubt("deepspeed", since) else "no"
+    return found._replace(fields={**found.fields, **texts(found.place, since=since, earlier=earlier, doubt=doubt)})
 
 
 def _invalid(keys: list[Placed]) -> Iterator[Member]:
@@ -373,7 +384,7 @@ def _invalid(keys: list[Placed]) -> Iterator[Member]:
         found = defect(key.known, key.entry.node)
         if found is not None:
             value = {"value": setting(key.entry.node)}
-            yield _since_checked(_member(key, value, expected=found.expected, effect=found.effect))
+            yield _since_refused(_member(key, value, expected=found.expected, effect=found.effect), found)
 
 
 def _written(root: Node, keys: list[Placed]) -> Written:

@@ -22,11 +22,14 @@ class Defect(NamedTuple):
     """A value that its key does not take: what it takes, and what DeepSpeed does with the value.
 
     `effect` is refused, misread (taken for something else without a word), or fragile (some of the code that gets it
-    refuses it).
+    refuses it). `since` is the release from which on the value is refused, "" for all that look at its section, and
+    `earlier` what those before it do.
     """
 
     expected: str
     effect: str = "refused"
+    since: str = ""
+    earlier: str = ""
 
 
 class Range(NamedTuple):
@@ -36,6 +39,11 @@ class Range(NamedTuple):
     bounds: tuple[tuple[str, float], ...] = ()
     no_flag: bool = False
 
+
+_STRICTER = "0.15.0"
+"""The release from which on the sections are checked by pydantic 2; what pydantic 1 makes of a value it converts: a
+whole number of one with a fraction, a text of a number (config_utils.py of 0.14.5, deepspeed/pydantic_v1.py).
+"""
 
 _COUNTS = frozenset({"train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"})
 
@@ -94,11 +102,25 @@ def _number_defect(key: DeepSpeedKey, node: Node) -> Defect | None:
     if node.kind == "string" and not is_checked(key.section):
         return Defect(f"{expected} without quotes")
     value = known(whole_number(node) if allowed.whole else number(node))
-    if not isinstance(value, (int, float)) or not all(_BOUNDS[sign](value, limit) for sign, limit in allowed.bounds):
+    if not isinstance(value, (int, float)):
+        return _fraction_defect(key, node)
+    if not _is_within(value, allowed):
         return Defect(expected)
     if key.name in _COUNTS and isinstance(node.value, float):
         return Defect("a whole number, written without a point or exponent", "fragile")
     return None
+
+
+def _fraction_defect(key: DeepSpeedKey, node: Node) -> Defect:
+    """A number with a fraction where a whole one is expected was cut off, and the rest looked at."""
+    found, expected = known(number(node)) if node.kind == "number" else None, _expected(key)
+    if not isinstance(found, float) or not is_checked(key.section) or not _is_within(int(found), _range(key.type)):
+        return Defect(expected)
+    return Defect(expected, since=_STRICTER, earlier="cut off its fraction")
+
+
+def _is_within(value: float, allowed: Range) -> bool:
+    return all(_BOUNDS[sign](value, limit) for sign, limit in allowed.bounds)
 
 
 def _word_defect(key: DeepSpeedKey, node: Node) -> Defect | None:
@@ -107,6 +129,8 @@ def _word_defect(key: DeepSpeedKey, node: Node) -> Defect | None:
 
 
 def _text_defect(key: DeepSpeedKey, node: Node) -> Defect | None:
+    if node.kind == "number" and is_checked(key.section):
+        return Defect(_expected(key), since=_STRICTER, earlier="make a text of it")
     empty = key.type == "text not empty" and node.value == ""
     return None if node.kind == "string" and not empty else Defect(_expected(key))
 

@@ -18,7 +18,7 @@ from dtlint.rulebook.finding import Finding, Remedy, Summary, Undecided
 from dtlint.rulebook.forked import as_of_releases
 from dtlint.rulebook.hits import Hit, by_cause, on_runs, on_tree, tree_of, undecided, values_told
 from dtlint.rulebook.ignores import COLLECTIONS, Ignore, collections_of, hiding, ignores_in, left_out, standing_before
-from dtlint.rulebook.lesser import as_left_over, as_put_aside, as_sketched, as_uncalled, as_weighed
+from dtlint.rulebook.lesser import as_left_over, as_put_aside, as_single, as_sketched, as_uncalled, as_weighed
 from dtlint.rulebook.machines import as_started
 from dtlint.rulebook.price import Priced, Watch, priced_proposals, remedies_of
 from dtlint.rulebook.ready import ReadyRule, formula_of
@@ -117,7 +117,7 @@ def _sure(hit: Hit, runs: RunSet, asked: frozenset[int]) -> Hit:
     is said beside its place.
     """
     weighed = as_weighed(as_of_releases(as_known(hit, runs.runs), runs.runs), runs.runs)
-    sure = with_reason(as_started(weighed), runs.sources)
+    sure = with_reason(as_started(as_single(weighed, runs.runs)), runs.sources)
     if hit.run in asked:
         return sure
     slight = as_noticed(as_put_aside(as_sketched(sure, runs.runs), runs.sources))

@@ -125,6 +125,13 @@ def as_left_over(hit: Hit, runs: Sequence[Run]) -> Hit:
     return hit._replace(certain="advice", remark=hit.remark or runs[hit.run].left_over)
 
 
+def as_single(hit: Hit, runs: Sequence[Run]) -> Hit:
+    """A hit as advice, where every script starts its program as one process and only several come to its place."""
+    if hit.run is None or hit.scope.member is None or hit.scope.member.place not in runs[hit.run].apart:
+        return hit
+    return hit._replace(certain="advice", remark=hit.remark or runs[hit.run].single)
+
+
 def is_sketch(run: Run) -> bool:
     """Whether a run is there to try something out: by its steps, its model, or the name of its script."""
     return _is_short(run.plan) or _has_toy(run.plan) or any(_is_named(path, _SCRIPTS) for path in run.files)

@@ -30,7 +30,8 @@ def idle_runs(
     about it, a launch of a program that is not here; and launches that fail by errors among the findings `told`.
     """
     spare = {index: UNUSED for index, run in enumerate(runs) if run.spare}
-    absent = {index: ABSENT for index, run in enumerate(runs) if run.left_over and index not in asked}
+    left = {index for index, run in enumerate(runs) if run.left_over and run.launch is not None}
+    absent = dict.fromkeys(left - set(asked), ABSENT)
     return {**spare, **absent, **_failing(hits, asked, told)}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,8 +11,10 @@ from dtlint.source import Source, Unreadable
 
 _PROGRAMS = "pretrain_"
 """How the programs at the root of Megatron are called, from which others import."""
-_ANYTHING = ("import *", "__getattr__", "globals()")
+_ANYTHING = ("import *", "__getattr__", "globals()", "exec(", "sys.modules", "vars()")
 """What may give a module names that its text does not show."""
+_BUILT = re.compile(r"_.*|.*_pb2(_grpc)?|version")
+"""Names of modules that are built when a package is installed."""
 
 
 def absent_module(entry: Source, tree: Tree) -> str:
@@ -21,6 +24,36 @@ def absent_module(entry: Source, tree: Tree) -> str:
     if tree.listing.cut:
         return ""
     return next((name for name, names in _imports(entry, tree) for name in _absent(name, names, tree)), "")
+
+
+def absent_name(entry: Source, tree: Tree) -> str:
+    """The name that a script imports before anything else runs from a module around it which has no such name, ""
+    where there is none. A package of that name may be installed instead, unless the script takes other names from this
+    one that are here.
+    """
+    if tree.listing.cut or entry.file is None:
+        return ""
+    lacking: dict[str, list[str]] = {}
+    held: set[str] = set()
+    for name, names in _imports(entry, tree):
+        package, file = name.partition(".")[0], _imported(name, entry.file.parent, tree)
+        for each in names if file is not None else ():
+            if file is None or _may_give(file, each, tree):
+                held.add(package)
+            elif not _BUILT.fullmatch(each):
+                lacking.setdefault(package, []).append(f"{name}.{each}")
+    return next((found[0] for package, found in lacking.items() if package in held), "")
+
+
+def _imported(name: str, folder: Path, tree: Tree) -> Path | None:
+    """The file of a module as a script of a folder finds it: beside itself or from a folder above, the nearest one, a
+    package before a file.
+    """
+    path = name.replace(".", "/")
+    package, module = tree.find(f"{path}/__init__.py", folder), tree.find(f"{path}.py", folder)
+    if package is None or module is None:
+        return package or module
+    return module if len(module.parts) >= len(package.parts) else package
 
 
 def _imports(entry: Source, tree: Tree) -> Iterator[tuple[str, tuple[str, ...]]]:

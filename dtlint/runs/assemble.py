@@ -19,6 +19,7 @@ from dtlint.runs.forks import UNKNOWN, as_of_a_fork, fork_of
 from dtlint.runs.hand_over import hand_over
 from dtlint.runs.mentioned import versions_mentioned
 from dtlint.runs.model import OWN_PARSER, Launch, Options, Run
+from dtlint.runs.only_ones import with_known_ones
 from dtlint.runs.own_batch import with_own_batch
 from dtlint.runs.own_fields import own_fields
 from dtlint.runs.own_types import with_own_types
@@ -56,7 +57,8 @@ def run_of(tree: Tree, options: Options, parts: Parts, launch: Launch | None = N
     settled = settle(readings, options.at(sources[0].file if sources else None))
     handed = hand_over(readings, settled.settings)
     found = _collections([*readings, Reading("hand-over", collections=handed.collections)])
-    collections = without_called(with_own_words(found, readings, tree), tree)
+    known = with_known_ones(with_own_words(found, readings, tree), tree)
+    collections = without_called(known, tree)
     if settled.conflicts:
         collections["config.conflicts"] = (*collections.get("config.conflicts", ()), *settled.conflicts)
     argv = launch.argv if launch is not None else ()

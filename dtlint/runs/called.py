@@ -23,6 +23,7 @@ from dtlint.runs.kinds import kind_of
 from dtlint.runs.launches import Found, find_launch, rendezvous_key
 from dtlint.runs.model import Options, file_problem, script_problems
 from dtlint.runs.paths import locate
+from dtlint.runs.plain_starts import starts_of
 from dtlint.runs.starts import caller_of, signature, told
 from dtlint.source import Problem, Source, Span, Unreadable
 from dtlint.value import Value
@@ -93,6 +94,8 @@ class Calls:
         read = self._reader(reached, world.files)
         found = find_launch(command, read, _is_of_several(reached.around))
         if found is None:
+            folders = (reached.folder, reached.own)
+            self.follower.starts.extend(starts_of(command, folders, reached.around, self.follower.tree))
             return
         handed = _handing_command(found, command) if reached.callers else None
         if handed is not None:

@@ -24,6 +24,7 @@ from dtlint.runs.front_ends import HYDRA, MARKS, bases_of, reader
 from dtlint.runs.inline import inline_config
 from dtlint.runs.model import FileProblem, file_problem
 from dtlint.runs.paths import Located, as_path, locate, model_path
+from dtlint.runs.plain_starts import Start
 from dtlint.runs.single_files import fsdp_config, hidden, overridden, unread, without_file
 from dtlint.runs.single_files import hosts_of as hosts_of
 from dtlint.runs.tree import Tree
@@ -46,7 +47,8 @@ MOST_BASES = 10
 class Follower:
     """Follows names of files in one tree. `configs` are the focused ones by path; `named` collects the paths of those
     that something names, `problems` what is wrong with files on the way; `quiet` counts by path the starts of scripts
-    that led to no launch; `ahead` has what another process reads.
+    that led to no launch; `starts` are the programs that commands start which are no launches; `ahead` has what another
+    process reads.
     """
 
     def __init__(self, tree: Tree) -> None:
@@ -55,6 +57,7 @@ class Follower:
         self.named: set[str] = set()
         self.problems: list[FileProblem] = []
         self.quiet: dict[str, int] = {}
+        self.starts: list[Start] = []
         self.ahead: Ahead | None = None
 
     def reader(self, folder: Path, written: Mapping[str, Source] = NOTHING) -> Callable[[str], Source | None]:

@@ -30,6 +30,7 @@ from dtlint.runs.launches import Found
 from dtlint.runs.lost import lost_words
 from dtlint.runs.merge import merged
 from dtlint.runs.model import FileProblem, Options, Run, RunSet, file_problem, script_problems
+from dtlint.runs.plain_starts import Start
 from dtlint.runs.recipes import functions_in, recipe
 from dtlint.runs.roles import is_below_tests, role_of, role_of_config, role_of_lone_program
 from dtlint.runs.tree import Tree
@@ -116,6 +117,10 @@ class Joiner:
     def remark(self, sentence: str) -> None:
         """Something to say about the reading as a whole."""
         self._remarks.append(sentence)
+
+    def starts(self) -> Sequence[Start]:
+        """What the commands start that are no launches."""
+        return self._follower.starts
 
     def wants_launches(self) -> bool:
         """Whether a focused config or program is not named by any launch read so far."""

@@ -1,5 +1,6 @@
 """Launches left over from where their script was copied: from another repository, of which the program that they start
-did not come along, or a module that it imports; or from another folder, where the program stayed.
+did not come along, or a module that it imports; or from another folder, where the program stayed. Programs left over
+from an earlier state of the tree: a name that they import is gone.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
 from dtlint.languages.traced import Word
-from dtlint.runs.absent_modules import absent_module
+from dtlint.runs.absent_modules import absent_module, absent_name
 from dtlint.runs.forks import FORKED
 from dtlint.runs.model import Run
 from dtlint.runs.parsers import parser_of
@@ -33,12 +34,30 @@ def marked(runs: Iterable[Run], tree: Tree, asked: frozenset[str]) -> tuple[Run,
     ]
     bare = [None if asked.intersection(run.files) else _bare(run) for run in kept]
     stayed = {each: "" if each is None else _stayed(*each, tree) for each in dict.fromkeys(bare)}
-    told = [reason or stayed[each] for reason, each in zip(of_copies, bare, strict=True)]
+    started = [None if asked.intersection(run.files) else _started(run, tree) for run in kept]
+    outlived = {each: "" if each is None else _outlived(each, tree) for each in dict.fromkeys(started)}
+    whys = zip(of_copies, bare, started, strict=True)
+    told = [reason or stayed[named] or outlived[program] for reason, named, program in whys]
     return tuple(run._replace(left_over=reason) if reason else run for run, reason in zip(kept, told, strict=True))
 
 
 def _module(name: str) -> str:
     return f"{name}, which its program imports, is not in this repository" if name else ""
+
+
+def _started(run: Run, tree: Tree) -> Source | None:
+    """The program of a run: what the launch starts, or the Python file that no launch does."""
+    if run.launch is not None:
+        return _entry(run, tree)
+    first = run.sources[0] if run.sources else None
+    return first if first is not None and first.file is not None and first.file.suffix == ".py" else None
+
+
+def _outlived(program: Source, tree: Tree) -> str:
+    """Why a program stops at its imports, "" where it does not."""
+    name = absent_name(program, tree)
+    module, _, last = name.rpartition(".")
+    return f"the program stops before: it imports {last} from {module}, which has no such name" if name else ""
 
 
 def _bare(run: Run) -> tuple[str, Path] | None:

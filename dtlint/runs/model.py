@@ -63,7 +63,9 @@ class Run(NamedTuple):
 
     `branch` is the condition under which a forked plan holds; `assumptions` are sentences on how the files were joined.
     `spare` is a config of an engine that the launches beside it do not take (spare.py). `left_over` is why the
-    program does not start of a launch that is left over from where its script was copied (left_over.py).
+    program does not start of a launch that is left over from where its script was copied (left_over.py). `single` says
+    which script starts a program as one process, where all do, and `apart` are the places that only several reach
+    (plain_starts.py).
     """
 
     launch: Launch | None
@@ -75,6 +77,8 @@ class Run(NamedTuple):
     assumptions: tuple[str, ...] = ()
     spare: bool = False
     left_over: str = ""
+    single: str = ""
+    apart: frozenset[Span] = frozenset()
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from dtlint.runs.kinds import (
 from dtlint.runs.left_over import marked as left_over
 from dtlint.runs.listing import MOST_FILES
 from dtlint.runs.model import FileProblem, Options, Run, RunSet
+from dtlint.runs.plain_starts import marked as single
 from dtlint.runs.spare import marked
 from dtlint.runs.tree import MOST_SEARCHED, Tree, root_of
 from dtlint.source import Source, Unreadable
@@ -56,7 +57,8 @@ def read_runs(paths: Sequence[Path], options: Options, stdin: str | None = None)
     found = joiner.finish(tuple(problems), focus)
     asked = frozenset(tree.shown(path.resolve()) for path in named if not is_folder(path)) | {"<stdin>"}
     told = tuple(told_of(found.problems, found.runs, asked))
-    found = found._replace(runs=left_over(marked(found.runs, asked), tree, asked), problems=told)
+    alone = single(marked(found.runs, asked), joiner.starts(), tree, asked)
+    found = found._replace(runs=left_over(alone, tree, asked), problems=told)
     below = _below([path for path in named if is_folder(path)], found.sources)
     return found._replace(focus=focus | below | _started(focus, found.runs), asked=asked)
 

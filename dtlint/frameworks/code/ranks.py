@@ -43,10 +43,14 @@ _FIRST_WORDS = re.compile(
 _ROLE = re.compile(r"_?((global|local|world)_)?rank_?(0|zero)", re.IGNORECASE)
 """Spellings that, as a parameter, ask a function to do what rank 0 does (`load(rank0=True)`), whoever calls it."""
 _ALONE = re.compile(
-    r"distributed|is_initialized|is_available|world_?size|\bworld\b|n_?gpus?|num_gpus|num_processes|local_rank\s*(==|!=|>)\s*-1|use_ddp|is_ddp|\bddp\b|multi_?gpu",
+    r"distributed|is_initialized|is_available|world_?size|\bworld\b|n_?gpus?|num_gpus|num_processes|rank\s*(==|!=|>)\s*-1|use_ddp|is_ddp|\bddp\b|multi_?gpu",
     re.IGNORECASE,
 )
 """Words of conditions that ask whether there are several ranks at all."""
+_PROCESSES = re.compile(
+    r"distributed|is_initialized|world_?size|num_processes|rank\s*(==|!=|>)\s*-1|use_ddp|is_ddp|\bddp\b", re.IGNORECASE
+)
+"""The words among these that mean processes, and not the GPUs of one."""
 _PACKAGE = re.compile(r"(?<![\w.])[\w.]*distributed\.(?=\w)", re.IGNORECASE)
 """The package in front of a function, whose name says nothing."""
 
@@ -100,6 +104,19 @@ def is_alone(place: Place, guard: Guard) -> bool:
             return False
         return several is not guard.holds
     return not guard.holds
+
+
+def is_apart(place: Place, guard: Guard) -> bool:
+    """Whether a guard lets pass only runs of several processes: `if args.distributed`, the `else` of `rank == -1`."""
+    test = guard.test
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return is_apart(place, Guard(test.operand, not guard.holds))
+    if isinstance(test, ast.BoolOp):
+        inner = (is_apart(place, Guard(value, guard.holds)) for value in test.values)
+        return any(inner) if isinstance(test.op, ast.And) is guard.holds else all(inner)
+    if test is None or not _PROCESSES.search(_PACKAGE.sub("", place.module.text(test, 200))):
+        return False
+    return asks_for_ranks(place, guard) and not is_alone(place, guard)
 
 
 def _is_no_type(node: ast.expr) -> bool:

@@ -25,7 +25,8 @@ _ACCUMULATION = "gradient_accumulation_steps"
 def rescaled_losses(program: Program) -> tuple[Member, ...]:
     """Conflicts of losses divided by what divides them again: the accumulation of the run, by which DeepSpeed's engine
     divides (`effect` engine; engine.py, backward, unless scale_wrt_gas is False), or the number that Accelerate's
-    Accelerator is made with (`effect` twice; accelerator.py, backward).
+    Accelerator is made with (`effect` twice; accelerator.py, backward). `ones` says whether that number is 1: yes, no,
+    or perhaps where the program does not tell, or may be told another one; `key` is how the files would spell it.
     """
     found: dict[tuple[str, int], Member] = {}
     for module in program.modules.values():
@@ -45,10 +46,22 @@ def _members(backward: Place) -> Iterator[Member]:
             span = factor.whole.module.span(factor.whole.node)
             divisor = factor.place.module.text(factor.place.node, 60)
             effect = "engine" if kinds(owner) == {"deepspeed"} else "twice"
-            told = {"name": divisor, "value": divisor, "winner": divisor, "effect": effect}
+            told = {"name": divisor, "value": divisor, "winner": divisor, "effect": effect, **_size(factor.place)}
             fields = texts(span, setting="batch.accumulation", winner_name=f"{dotted(owner.node)}.backward", **told)
             related = ((backward.module.span(backward.node), "divides by the accumulation itself"),)
             yield Member(span, fields, related)
+
+
+def _size(divisor: Place) -> dict[str, str]:
+    """Whether a divisor is 1, and its last name, by which files may set it: what an object of the program holds, a
+    config or the command line may change.
+    """
+    found, node = evaluate(divisor._replace(budget=Budget())), divisor.node
+    key = dotted(node.func if isinstance(node, ast.Call) else node).rpartition(".")[2]
+    number = found.value if isinstance(found, Value) and isinstance(found.value, int) else None
+    if number is None or (number == 1 and isinstance(node, ast.Attribute)):
+        return {"ones": "perhaps", "key": key}
+    return {"ones": "yes" if number == 1 else "no", "key": key}
 
 
 def _owner(backward: Place) -> Place | None:
