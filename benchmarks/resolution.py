@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from dtlint.frameworks.mesh_slices import mesh_names
+from dtlint.frameworks.pytorch.mesh_slices import mesh_names
 from dtlint.languages.python import follow, imported_modules, marker, read_module
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import Call, calls

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from textwrap import dedent
 
-from dtlint.frameworks.hydra_composition import Composed, compose, keys
+from dtlint.frameworks.hydra.composition import Composed, compose, keys
 from dtlint.languages.json_tree import Document, Node, plain
 from dtlint.languages.shell import command_of
 from dtlint.languages.traced import Word

@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 from readings import claims, members
 
 from dtlint.api import check, options_of
-from dtlint.frameworks import Reading, accelerate, accelerate_keys, accelerate_launcher
+from dtlint.frameworks import Reading
+from dtlint.frameworks.accelerate import config as accelerate
+from dtlint.frameworks.accelerate import keys as accelerate_keys
+from dtlint.frameworks.accelerate import launcher as accelerate_launcher
 from dtlint.languages.yaml import read_yaml
 from dtlint.runs import read_runs
 from dtlint.runs.model import Run

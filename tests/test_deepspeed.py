@@ -13,8 +13,8 @@ from readings import claims, members
 from dtlint.api import check
 from dtlint.catalog import deepspeed_keys
 from dtlint.frameworks import AUTO, Reading
-from dtlint.frameworks.deepspeed import home, looks_like_config, read_config, spell
-from dtlint.frameworks.deepspeed_edits import edits
+from dtlint.frameworks.deepspeed.config import home, looks_like_config, read_config, spell
+from dtlint.frameworks.deepspeed.edits import edits
 from dtlint.languages.json import read_json
 from dtlint.plan.vocabulary import vocabulary
 from dtlint.source import Source

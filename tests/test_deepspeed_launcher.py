@@ -11,7 +11,7 @@ from readings import claims, members
 
 from dtlint.api import check, options_of
 from dtlint.frameworks import Reading
-from dtlint.frameworks.deepspeed_launcher import read_launch, recognise
+from dtlint.frameworks.deepspeed.launcher import read_launch, recognise
 from dtlint.frameworks.hostfile import all_slots, filtered, read_hostfile
 from dtlint.plan import Plan
 from dtlint.runs import read_runs

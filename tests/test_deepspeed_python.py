@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from python_texts import plain, program_of
 
-from dtlint.frameworks import Reading, deepspeed_python
+from dtlint.frameworks import Reading
+from dtlint.frameworks.deepspeed import program as deepspeed_python
 from dtlint.value import Choice, Unknown, Value
 
 IMPORTS = "import deepspeed\nfrom transformers import TrainingArguments\nfrom trl import SFTConfig\n"

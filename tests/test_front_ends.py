@@ -8,7 +8,8 @@ from textwrap import dedent
 import pytest
 
 from dtlint.api import check
-from dtlint.frameworks import Reading, axolotl
+from dtlint.frameworks import Reading
+from dtlint.frameworks.axolotl import config as axolotl
 from dtlint.languages.yaml import read_yaml
 from dtlint.plan import Plan
 from dtlint.runs import Options, read_runs

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dtlint.frameworks.hydra_assigned import assigned_in
+from dtlint.frameworks.hydra.assigned import assigned_in
 from dtlint.runs import Options, read_runs
 from dtlint.value import Unknown
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from composed import Untold, composed, leaves
 
-from dtlint.frameworks.hydra_composition import Composed, keys, search_path
+from dtlint.frameworks.hydra.composition import Composed, keys, search_path
 from dtlint.languages.yaml import read_yaml
 from dtlint.source import Source
 

@@ -8,7 +8,7 @@ import pytest
 from readings import claims, settings_of_run
 
 from dtlint.api import check
-from dtlint.frameworks import nanotron
+from dtlint.frameworks.nanotron import config as nanotron
 from dtlint.languages.yaml import read_yaml
 from dtlint.report.json import report_json
 from dtlint.source import Source

@@ -9,7 +9,8 @@ import pytest
 from readings import claims
 
 from dtlint.api import check
-from dtlint.frameworks import Reading, nemo
+from dtlint.frameworks import Reading
+from dtlint.frameworks.nemo import config as nemo
 from dtlint.languages.shell import command_of
 from dtlint.languages.yaml import read_yaml
 from dtlint.report.json import report_json

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dtlint.frameworks import Member, pytorch
+from dtlint.frameworks import Member
+from dtlint.frameworks.pytorch import program as pytorch
 from dtlint.languages.python import link, read_module
 from dtlint.source import Source
 from dtlint.value import Setting, Value

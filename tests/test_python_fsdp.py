@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from python_texts import plain, program_of
 
-from dtlint.frameworks import Reading, fsdp
+from dtlint.frameworks import Reading
+from dtlint.frameworks.pytorch import fsdp
 from dtlint.languages.python import link, read_module
 from dtlint.source import Source
 from dtlint.value import Unknown, Value
@@ -340,7 +341,7 @@ fully_shard(net, mesh=mesh)
 
 
 def test_of_two_meshes_with_a_data_axis_neither_tells_the_batch() -> None:
-    from dtlint.frameworks.device_mesh import mesh_claims
+    from dtlint.frameworks.pytorch.device_mesh import mesh_claims
 
     def told(other: str) -> dict[str, object]:
         found = mesh_claims(program_of(IMPORTS, MESHES.format(other=other)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dtlint.frameworks.fsdp_saving import full_states
+from dtlint.frameworks.pytorch.fsdp_saving import full_states
 from dtlint.languages.python import link, read_module
 from dtlint.source import Source
 from dtlint.value import Value

@@ -7,7 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from python_texts import plain, program_of
 
-from dtlint.frameworks import Reading, ddp, fsdp, pytorch
+from dtlint.frameworks import Reading
+from dtlint.frameworks.pytorch import ddp, fsdp
+from dtlint.frameworks.pytorch import program as pytorch
 from dtlint.languages.python import link, read_module
 from dtlint.languages.python.program import Program
 from dtlint.source import Source

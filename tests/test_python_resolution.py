@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from python_texts import plain, program_of, shown
 
-from dtlint.frameworks.mesh_slices import mesh_names
+from dtlint.frameworks.pytorch.mesh_slices import mesh_names
 from dtlint.languages.python import command_line, follow
 from dtlint.languages.python.constants import evaluate
 from dtlint.languages.python.imported import MAX_MODULES

@@ -6,7 +6,7 @@ from textwrap import indent
 
 import pytest
 
-from dtlint.frameworks import pytorch
+from dtlint.frameworks.pytorch import program as pytorch
 from dtlint.languages.python import link, read_module
 from dtlint.source import Source
 from dtlint.value import Value

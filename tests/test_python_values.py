@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from python_texts import plain, program_of, shown
 
-from dtlint.frameworks import fsdp
+from dtlint.frameworks.pytorch import fsdp
 from dtlint.languages.python import command_line, follow, imported_modules, link, marker, read_module
 from dtlint.languages.python.constants import evaluate
 from dtlint.languages.python.program import Program, sites

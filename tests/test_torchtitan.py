@@ -8,7 +8,7 @@ import pytest
 from readings import claims, members, settings_of_run
 
 from dtlint.api import check
-from dtlint.frameworks import torchtitan
+from dtlint.frameworks.torchtitan import config as torchtitan
 from dtlint.languages.shell import command_of
 from dtlint.languages.toml import read_toml
 from dtlint.report.json import report_json

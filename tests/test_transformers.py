@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from readings import claims
 
 from dtlint.frameworks import Reading
-from dtlint.frameworks.transformers import read_arguments, recognise, spell
-from dtlint.frameworks.transformers_files import looks_like_arguments, named_file, read_file
-from dtlint.frameworks.transformers_fsdp import read_config
+from dtlint.frameworks.transformers.arguments import read_arguments, recognise, spell
+from dtlint.frameworks.transformers.files import looks_like_arguments, named_file, read_file
+from dtlint.frameworks.transformers.fsdp import read_config
 from dtlint.languages.json import read_json
 from dtlint.languages.yaml import read_yaml
 from dtlint.source import Source

@@ -9,8 +9,8 @@ from command_words import words
 from readings import claims, members
 
 from dtlint.api import check
-from dtlint.frameworks.transformers import read_arguments
-from dtlint.frameworks.transformers_fsdp import read_config
+from dtlint.frameworks.transformers.arguments import read_arguments
+from dtlint.frameworks.transformers.fsdp import read_config
 from dtlint.frameworks.trl import read_launch_of_task, recognise
 from dtlint.languages.json import read_json
 from dtlint.source import Source

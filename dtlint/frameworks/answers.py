@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dtlint.frameworks import Claim
-from dtlint.frameworks.deepspeed_values import whole_number
+from dtlint.frameworks.deepspeed.values import whole_number
 from dtlint.frameworks.dotted_keys import Keys
 from dtlint.frameworks.keys import product
 from dtlint.frameworks.lengths import at_most

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from dtlint.frameworks import Claim, Reading
-from dtlint.frameworks.deepspeed_values import known, number, whole_number, word
+from dtlint.frameworks.deepspeed.values import known, number, whole_number, word
 from dtlint.frameworks.dotted_keys import Keys
+from dtlint.frameworks.hydra.omegaconf import resolved
 from dtlint.frameworks.interpreter import program_name
 from dtlint.frameworks.keys import ON, Meaning, claims_of, hidden, keys_of, model_named, product, spelled
 from dtlint.frameworks.lengths import at_most
-from dtlint.frameworks.omegaconf import resolved
 from dtlint.frameworks.options import Grammar, Option, Split, integer, split_options, text_of
 from dtlint.languages.json_tree import Document, Node, setting
 from dtlint.languages.traced import Word, setting_of

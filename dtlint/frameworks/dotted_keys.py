@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from dtlint.frameworks import Claim, Reading
-from dtlint.frameworks.deepspeed_values import known
+from dtlint.frameworks.deepspeed.values import known
 from dtlint.frameworks.options import known_head, literal_place
 from dtlint.languages.json_tree import Node, setting
 from dtlint.languages.traced import Word, setting_of

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from dtlint.frameworks import Claim, NamedFile, Reading, deepspeed
-from dtlint.frameworks.deepspeed_values import flag, known, number, whole_number
+from dtlint.frameworks import Claim, NamedFile, Reading
+from dtlint.frameworks.deepspeed import config as deepspeed
+from dtlint.frameworks.deepspeed.values import flag, known, number, whole_number
 from dtlint.frameworks.dotted_keys import Keys
 from dtlint.frameworks.interpreter import program_name
 from dtlint.frameworks.keys import ON, Meaning, claims_of, hidden, keys_of, spelled, word_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from dtlint.frameworks import Claim, NamedFile, dotted_keys
-from dtlint.frameworks.deepspeed_values import whole_number
+from dtlint.frameworks.deepspeed.values import whole_number
 from dtlint.frameworks.dotted_keys import Keys, Read, dotlist
 from dtlint.frameworks.program import model_claim
 from dtlint.languages.json_tree import Entry, Node, setting

@@ -10,13 +10,13 @@ from itertools import pairwise
 
 from dtlint.frameworks import Claim, Member, NamedFile, Reading
 from dtlint.frameworks.arguments import stretch, texts
-from dtlint.frameworks.deepspeed_values import known, number, whole_number
+from dtlint.frameworks.deepspeed.values import known, number, whole_number
 from dtlint.frameworks.dotted_keys import Keys
 from dtlint.frameworks.interpreter import program_name
 from dtlint.frameworks.keys import ON, Meaning, claims_of, flag_words, hidden, keys_of, model_named, spelled
 from dtlint.frameworks.lengths import at_most
-from dtlint.frameworks.lightning_strategies import Strategy
-from dtlint.frameworks.lightning_trainer import devices, launch_claims, precision_claims
+from dtlint.frameworks.lightning.strategies import Strategy
+from dtlint.frameworks.lightning.trainer import devices, launch_claims, precision_claims
 from dtlint.languages.json_tree import Document, Node, entry, setting
 from dtlint.languages.traced import Word, literal_word
 from dtlint.value import Origin, Plain, Unknown, Value, default

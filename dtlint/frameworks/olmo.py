@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 
 from dtlint.frameworks import Claim, Reading
-from dtlint.frameworks.deepspeed_values import known, number, whole_number, word
+from dtlint.frameworks.deepspeed.values import known, number, whole_number, word
 from dtlint.frameworks.dotted_keys import Keys
+from dtlint.frameworks.hydra.omegaconf import resolved
 from dtlint.frameworks.keys import ON, Meaning, claims_of, flag_words, hidden, keys_of, spelled
-from dtlint.frameworks.omegaconf import resolved
 from dtlint.frameworks.options import is_number
 from dtlint.languages.json_tree import Document, Node, entry, setting
 from dtlint.languages.traced import Word

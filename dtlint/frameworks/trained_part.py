@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dtlint.frameworks import Reading
 from dtlint.frameworks.flag_list import read_flags
-from dtlint.frameworks.transformers_adapters import QUANTIZERS, SWITCHES, adapter_claims
+from dtlint.frameworks.transformers.adapters import QUANTIZERS, SWITCHES, adapter_claims
 from dtlint.languages.traced import Word
 
 LAYER = "trained-part"

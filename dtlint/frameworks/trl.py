@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from dtlint.catalog.training_arguments import training_arguments
 from dtlint.frameworks import Claim, NamedFile, Reading
-from dtlint.frameworks.accelerate_launcher import GRAMMAR, read_launch
+from dtlint.frameworks.accelerate.launcher import GRAMMAR, read_launch
 from dtlint.frameworks.interpreter import program_name
 from dtlint.frameworks.options import canonical, known_head
 from dtlint.languages.traced import Word, literal_word, setting_of

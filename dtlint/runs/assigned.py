@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dtlint.account import FOLDER, entries
 from dtlint.frameworks import Reading
-from dtlint.frameworks.hydra import NOTHING, Declared, keys_given
+from dtlint.frameworks.hydra.command_line import NOTHING, Declared, keys_given
 from dtlint.languages.json_tree import Document
 from dtlint.languages.traced import Word
 from dtlint.runs.configs import YAML_SUFFIXES, Config, document_of, read_config, read_document
@@ -19,7 +19,7 @@ from dtlint.runs.tree import Tree
 from dtlint.source import Source, Unreadable
 
 if TYPE_CHECKING:
-    from dtlint.frameworks.hydra_composition import Composed
+    from dtlint.frameworks.hydra.composition import Composed
 
 MOST_PROGRAMS = 200
 MOST_BESIDE = 30
@@ -39,7 +39,7 @@ def as_used(found: Composed, script: Source) -> Composed:
     """A config as a program uses it, which may assign keys anew, whatever the command line says."""
     if not script.path.endswith(".py") or found.document.root is None:
         return found
-    from dtlint.frameworks.hydra_assigned import assigned_in, with_assigned
+    from dtlint.frameworks.hydra.assigned import assigned_in, with_assigned
 
     assigned = assigned_in(script.text)
     anew = {each.key for each in assigned if not each.unwritten}
@@ -53,7 +53,7 @@ def _as_used_around(document: Document, tree: Tree) -> Document | None:
     file, root = document.source.file, document.root
     if file is None or root is None:
         return None
-    from dtlint.frameworks.hydra_assigned import assigned_in, with_assigned
+    from dtlint.frameworks.hydra.assigned import assigned_in, with_assigned
 
     for script in _programs_of(file, tree):
         root = with_assigned(root, assigned_in(script.text), script.path)
@@ -103,6 +103,6 @@ def declared_by(script: Source | None) -> Declared:
     """The config that a program names for hydra."""
     if script is None or not script.path.endswith(".py"):
         return NOTHING
-    from dtlint.frameworks.hydra_programs import declared_in
+    from dtlint.frameworks.hydra.programs import declared_in
 
     return declared_in(script.text)

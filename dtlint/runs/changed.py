@@ -28,7 +28,7 @@ def as_changed(readings: tuple[Reading, ...]) -> tuple[Reading, ...]:
     members = [member for reading in readings for member in reading.collections.get("config.changed", ())]
     if not members:
         return readings
-    from dtlint.frameworks.deepspeed_changes import paths_of
+    from dtlint.frameworks.deepspeed.changes import paths_of
 
     paths = paths_of(tuple(members))
     return tuple(_without(reading, paths) if reading.layer == CONFIG else reading for reading in readings)
@@ -76,7 +76,7 @@ def _text(member: Member, field: str) -> str:
 
 
 def _is_set(key: str, paths: frozenset[str]) -> bool:
-    from dtlint.frameworks.deepspeed_changes import is_changed
+    from dtlint.frameworks.deepspeed.changes import is_changed
 
     section = key.partition(".")[0]
     others = _FORMATS if section in _FORMATS else ()

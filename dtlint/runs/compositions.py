@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
 
 from dtlint.account import is_file, is_folder
 from dtlint.frameworks import NamedFile, Reading
-from dtlint.frameworks.hydra import config_file, config_name, script_path
-from dtlint.frameworks.hydra_composition import Composed, compose, search_path
-from dtlint.frameworks.omegaconf import with_variables
+from dtlint.frameworks.hydra.command_line import config_file, config_name, script_path
+from dtlint.frameworks.hydra.composition import Composed, compose, search_path
+from dtlint.frameworks.hydra.omegaconf import with_variables
 from dtlint.languages.json_tree import Document
 from dtlint.languages.traced import Word
 from dtlint.languages.yaml import read_yaml
 from dtlint.record import NamedTuple
 from dtlint.runs.assigned import as_used, declared_by
+from dtlint.runs.front_ends import module_of
 from dtlint.runs.tree import Tree
 from dtlint.source import Source, Span, Unreadable
 
@@ -32,7 +32,7 @@ class HydraReader(Protocol):
 
 def hydra_reader(role: str) -> HydraReader:
     """The reader of a front end whose config hydra composes."""
-    return cast("HydraReader", import_module(f"dtlint.frameworks.{role}"))
+    return cast("HydraReader", module_of(role))
 
 
 class Folders(NamedTuple):

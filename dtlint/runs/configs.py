@@ -57,7 +57,8 @@ def read_document(document: Document, role: str = "", program: Sequence[Word] = 
 
 def without_config(named: NamedFile, program: Sequence[Word]) -> Reading:
     """What the command line of a program says whose config could not be read."""
-    from dtlint.frameworks import nemo, torchtitan
+    from dtlint.frameworks.nemo import config as nemo
+    from dtlint.frameworks.torchtitan import config as torchtitan
 
     reader = torchtitan if named.role == "torchtitan" else nemo
     reading: Reading = reader.without_config(program, f"the config {named.path.shown} was not found")
@@ -133,7 +134,7 @@ def _marked(text: str) -> bool:
 def _reading(document: Document, role: str, program: Sequence[Word]) -> Reading:
     """What a file says in its role, "" for what its keys tell. The likeliest reader is asked, and loaded, first."""
     if role == "torchtitan" or _is_toml(document.source):
-        from dtlint.frameworks import torchtitan
+        from dtlint.frameworks.torchtitan import config as torchtitan
 
         known = bool(role) or torchtitan.looks_like_config(document)
         return torchtitan.read_config(document, program) if known else Reading("program")
@@ -142,26 +143,26 @@ def _reading(document: Document, role: str, program: Sequence[Word]) -> Reading:
         reading = own.read_config((document,))
         return reading._replace(role="other") if any(problem.fatal for problem in document.problems) else reading
     if role not in ("accelerate", "arguments", "nemo"):
-        from dtlint.frameworks import deepspeed
+        from dtlint.frameworks.deepspeed import config as deepspeed
 
         if role or (not _is_yaml(document.source) and deepspeed.looks_like_config(document)):
             return deepspeed.read_config(document)
     if role == "accelerate" or (not role and "distributed_type" in document.source.text):
-        from dtlint.frameworks import accelerate
+        from dtlint.frameworks.accelerate import config as accelerate
 
         if role or accelerate.looks_like_config(document):
             return accelerate.read_config(document)
     if role == "nemo" or (not role and "trainer:" in document.source.text):
-        from dtlint.frameworks import nemo
+        from dtlint.frameworks.nemo import config as nemo
 
         if role or nemo.looks_like_config(document):
             return nemo.read_config(document, program)
     if not role and "parallelism:" in document.source.text:
-        from dtlint.frameworks import nanotron
+        from dtlint.frameworks.nanotron import config as nanotron
 
         if nanotron.looks_like_config(document):
             return nanotron.read_config(document)
-    from dtlint.frameworks import transformers_files
+    from dtlint.frameworks.transformers import files as transformers_files
 
     fits = transformers_files.may_be_arguments if role == "arguments" else transformers_files.looks_like_arguments
     if fits(document):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dtlint.frameworks import NamedFile, Reading
 from dtlint.frameworks.dotted_keys import without_part
-from dtlint.frameworks.torchtitan_spelling import REGISTRY_ROLE
+from dtlint.frameworks.torchtitan.spelling import REGISTRY_ROLE
 from dtlint.languages.traced import Word, literal_word, path_from_folder
 from dtlint.runs.beside import accelerate_launch
 from dtlint.runs.candidates import Candidate as Candidate
@@ -131,7 +131,7 @@ class Follower:
         """Accelerate's config, and the DeepSpeed config that it names."""
         source = self._resolve(named, candidate)
         if source is None:
-            from dtlint.frameworks.accelerate_launcher import without_config
+            from dtlint.frameworks.accelerate.launcher import without_config
 
             launch = accelerate_launch(candidate.found.readings)
             return [] if launch is None else [(candidate.script, without_config(launch, named.path.shown))]
@@ -144,7 +144,7 @@ class Follower:
         reading, launch = self._config(source, "accelerate").reading, accelerate_launch(candidate.found.readings)
         if launch is None or launch.framework in ("", reading.framework) or not reading.framework:
             return reading
-        from dtlint.frameworks.accelerate_chosen import read_under
+        from dtlint.frameworks.accelerate.chosen import read_under
 
         return read_under(document_of(source), launch)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from types import ModuleType
 from typing import Protocol, cast
 
 from dtlint.frameworks import Reading
@@ -63,7 +64,21 @@ MARKS: Mapping[str, Marks] = {
         ("verl.trainer.main", "worker.actor.", "worker.rollout."),
     ),
 }
-"""By module, which is also the role of the files that its programs name."""
+"""By the role of the files that a front end's programs name."""
+
+_MODULES: Mapping[str, str] = {
+    "verl": "verl.config",
+    "verl_sft": "verl.sft",
+    "nemo": "nemo.config",
+    "nemo_rl": "nemo.rl",
+    "axolotl": "axolotl.config",
+    "torchtune": "torchtune.config",
+    "torchtune_single": "torchtune.single",
+    "openrlhf": "openrlhf.arguments",
+    "lightning_cli": "lightning.cli",
+    "easyr1": "verl.easyr1",
+}
+"""The modules under dtlint.frameworks that read for these roles; another's has the name of the role."""
 
 HYDRA = frozenset(("verl", "verl_sft", "nemo"))
 """Front ends whose config hydra composes, by the role of the file."""
@@ -91,11 +106,16 @@ def bases_of(name: str, document: Document) -> tuple[str, ...]:
     """The files that a front end's file builds on, as it names them, from its own folder."""
     if name != "nemo_rl":
         return ()
-    from dtlint.frameworks.nemo_rl import bases
+    from dtlint.frameworks.nemo.rl import bases
 
     return bases(document)
 
 
-def reader(name: str) -> Reader:
-    """The reader of a module, by its name."""
-    return cast("Reader", import_module(f"dtlint.frameworks.{name}"))
+def reader(role: str) -> Reader:
+    """The reader of a front end."""
+    return cast("Reader", module_of(role))
+
+
+def module_of(role: str) -> ModuleType:
+    """The module that reads a front end's files and programs."""
+    return import_module(f"dtlint.frameworks.{_MODULES.get(role, role)}")

@@ -359,7 +359,7 @@ def _unread_default(readings: Sequence[Reading]) -> list[Reading]:
     launch = accelerate_launch(readings)
     if launch is None or any(reading.layer == "axolotl" and reading.framework for reading in readings):
         return []
-    from dtlint.frameworks.accelerate_launcher import without_config
+    from dtlint.frameworks.accelerate.launcher import without_config
 
     return [without_config(launch)]
 

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from dtlint.account import content, is_file
-from dtlint.frameworks.nemo_spelling import NEMO_MARKS
+from dtlint.frameworks.nemo.spelling import NEMO_MARKS
 from dtlint.runs.front_ends import MARKS
 from dtlint.runs.tree import MOST_SEARCHED, SHELL_SUFFIXES, Tree
 from dtlint.source import MAX_BYTES

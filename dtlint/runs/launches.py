@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
 
 from dtlint.frameworks import Claim, NamedFile, Reading
 from dtlint.frameworks.interpreter import program_name, python_program
 from dtlint.frameworks.options import integer
 from dtlint.languages.traced import Command, Word
 from dtlint.record import NamedTuple
-from dtlint.runs.front_ends import reader_of_program
+from dtlint.runs.front_ends import module_of, reader_of_program
 from dtlint.runs.model import Launch
 from dtlint.runs.swallowed import without_second
 from dtlint.source import Source
@@ -39,7 +38,7 @@ _WITH_CONFIGS = {
     "xtuner": "xtuner",
     "litgpt": "litgpt",
 }
-"""Launchers that belong to a front end of their own, with the module that reads both."""
+"""Launchers that belong to a front end of their own, with its role."""
 ReadFile = Callable[[str], Source | None]
 _OF_NEMO = ("model.", "exp_manager.", "megatron_")
 """What overrides of NeMo's configs begin with, and its examples that train Megatron models."""
@@ -153,23 +152,24 @@ def _launcher_reading(words: tuple[Word, ...], env: Mapping[str, Word], read_fil
 
     if torchrun.recognise(words):
         return torchrun.read_launch(words, env)
-    from dtlint.frameworks import deepspeed_launcher, swift
+    from dtlint.frameworks import swift
+    from dtlint.frameworks.deepspeed import launcher as deepspeed_launcher
 
     if deepspeed_launcher.recognise(words):
         return deepspeed_launcher.read_launch(words, read_file, env)
     if swift.recognise(words):
         return swift.read_launch(words, env)
-    from dtlint.frameworks import llama_factory
+    from dtlint.frameworks.llama_factory import launcher as llama_factory
 
     if llama_factory.recognise(words):
         return llama_factory.read_launch(words, env)
-    from dtlint.frameworks import torchtitan_launcher
+    from dtlint.frameworks.torchtitan import launcher as torchtitan_launcher
 
     if torchtitan_launcher.recognise(words, env):
         return torchtitan_launcher.read_launch(words, env)
     name = program_name(words[0])
     module = _WITH_CONFIGS.get(name, "")
-    if module and (own := import_module(f"dtlint.frameworks.{module}")).recognise_launch(words):
+    if module and (own := module_of(module)).recognise_launch(words):
         found: Reading = own.read_launch(words, env)
         return found
     from dtlint.frameworks import trl
@@ -178,7 +178,7 @@ def _launcher_reading(words: tuple[Word, ...], env: Mapping[str, Word], read_fil
         return trl.read_launch_of_task(words)
     if not any("accelerate" in word.shown for word in words[:_WORDS_BEFORE_ACCELERATE]):
         return None
-    from dtlint.frameworks import accelerate_launcher
+    from dtlint.frameworks.accelerate import launcher as accelerate_launcher
 
     if accelerate_launcher.recognise(words):
         return accelerate_launcher.read_launch(words)
@@ -203,7 +203,7 @@ def _argument_readings(program: Sequence[Word]) -> list[Reading]:
         ]
     if overridden := _with_overrides(program):
         return [overridden, programs.read(program)]
-    from dtlint.frameworks import transformers
+    from dtlint.frameworks.transformers import arguments as transformers
 
     of_trainer = transformers.recognise(program)
     speaking = [transformers.read_arguments(program)] if of_trainer else trained_part.read(program)
@@ -214,12 +214,12 @@ def _with_overrides(program: Sequence[Word]) -> Reading | None:
     """What a command line says that names a config and overrides it."""
     text = " ".join(word.shown for word in program)
     if "torchtitan" in text or "--job." in text:
-        from dtlint.frameworks import torchtitan
+        from dtlint.frameworks.torchtitan import config as torchtitan
 
         return torchtitan.read_arguments(program) if torchtitan.recognise(program) else None
     if not any(sign in text for sign in _OF_NEMO):
         return None
-    from dtlint.frameworks import nemo
+    from dtlint.frameworks.nemo import config as nemo
 
     return nemo.read_arguments(program) if nemo.recognise(program) else None
 
@@ -228,7 +228,7 @@ def _argument_files(program: Sequence[Word]) -> list[Reading]:
     """The file in which a program's arguments stand, where one is named."""
     if not any((word.text or "").endswith((".json", ".yaml", ".yml")) for word in program[1:]):
         return []
-    from dtlint.frameworks.transformers_files import named_file
+    from dtlint.frameworks.transformers.files import named_file
 
     return [Reading("program", program[0].place, files=named_file(program))]
 

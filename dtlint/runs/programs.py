@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dtlint.frameworks import Reading
-from dtlint.frameworks.nemo_spelling import NEMO_MARKS
+from dtlint.frameworks.nemo.spelling import NEMO_MARKS
 from dtlint.languages.json_tree import Node
 from dtlint.languages.python import Module, Shared, command_line, follow, marker, read_module
 from dtlint.languages.python.program import Program, with_given
@@ -46,22 +46,17 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
 
     `words` are the script's arguments as the launch passes them, None without a launch.
     """
-    from dtlint.frameworks import (
-        accelerator_python,
-        ddp,
-        deepspeed_experts,
-        deepspeed_pipelines,
-        deepspeed_python,
-        environment_python,
-        frozen_python,
-        fsdp,
-        lightning_python,
-        model_loading,
-        pytorch,
-        transformers_assigned,
-        transformers_parser,
-        transformers_python,
-    )
+    from dtlint.frameworks import environment_python, frozen_python
+    from dtlint.frameworks.accelerate import program as accelerator_python
+    from dtlint.frameworks.deepspeed import experts as deepspeed_experts
+    from dtlint.frameworks.deepspeed import pipelines as deepspeed_pipelines
+    from dtlint.frameworks.deepspeed import program as deepspeed_python
+    from dtlint.frameworks.lightning import program as lightning_python
+    from dtlint.frameworks.pytorch import ddp, fsdp, model_loading
+    from dtlint.frameworks.pytorch import program as pytorch
+    from dtlint.frameworks.transformers import assigned as transformers_assigned
+    from dtlint.frameworks.transformers import parser as transformers_parser
+    from dtlint.frameworks.transformers import program as transformers_python
 
     if not marker(entry.text.encode("utf-8", errors="replace")):
         return [(entry, Reading("program"))]
@@ -82,11 +77,11 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
     readings.extend((transformers_python.declared(program), model_loading.read(program), frozen_python.read(program)))
     readings.extend((lightning_python.read(program), environment_python.read(program), _declared(program)))
     if any(mark in entry.text for mark in NEMO_MARKS):
-        from dtlint.frameworks import nemo_python
+        from dtlint.frameworks.nemo import program as nemo_python
 
         readings.append(nemo_python.read(program, words or ()))
     if "initialize_model_parallel" in entry.text:
-        from dtlint.frameworks import megatron_python
+        from dtlint.frameworks.megatron import program as megatron_python
 
         readings.append(megatron_python.read(program))
     readings.append(transformers_assigned.read(program))
@@ -131,7 +126,7 @@ def module_of(entry: Source, tree: Tree) -> Program:
 
 
 def _known(entry: Source, tree: Tree, name: str) -> Program:
-    from dtlint.frameworks.transformers_parser import FILE_PARSERS
+    from dtlint.frameworks.transformers.parser import FILE_PARSERS
 
     shared = _shared(tree)
     known = shared.programs.get((entry, name))
@@ -157,7 +152,7 @@ def _shared(tree: Tree) -> Shared:
 def _with_words(program: Program, words: tuple[Word, ...] | None) -> Program:
     if words is None:
         return program
-    from dtlint.frameworks.transformers_files import starts_with_file
+    from dtlint.frameworks.transformers.files import starts_with_file
 
     is_open = any(word.many for word in words) or starts_with_file(words)
     return with_given(program, command_line(program, words), is_open)

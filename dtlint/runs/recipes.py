@@ -14,7 +14,8 @@ def launched_recipe(
     named: NamedFile, program: Sequence[Word], tree: Tree, resolve: Callable[[str], Source | None]
 ) -> tuple[Source | None, Reading]:
     """What the function of a module claims that a program's options name; without it what the options say."""
-    from dtlint.frameworks import torchtitan, torchtitan_registry
+    from dtlint.frameworks.torchtitan import config as torchtitan
+    from dtlint.frameworks.torchtitan import registry as torchtitan_registry
     from dtlint.runs.programs import module_of
 
     function, module = torchtitan.function_of(program), named.path.text
@@ -28,7 +29,7 @@ def launched_recipe(
 
 def functions_in(source: Source, tree: Tree) -> tuple[str, ...]:
     """The config functions of a file; () for one that has none."""
-    from dtlint.frameworks.torchtitan_registry import MARK, functions
+    from dtlint.frameworks.torchtitan.registry import MARK, functions
     from dtlint.runs.programs import module_in
 
     return functions(module_in(tree, source)) if MARK in source.text else ()
@@ -36,7 +37,7 @@ def functions_in(source: Source, tree: Tree) -> tuple[str, ...]:
 
 def recipe(source: Source, function: str, tree: Tree) -> list[tuple[Source, Reading]]:
     """What one of a file's config functions says, without a launch."""
-    from dtlint.frameworks.torchtitan_registry import read
+    from dtlint.frameworks.torchtitan.registry import read
     from dtlint.runs.programs import module_of
 
     return [(source, read(module_of(source, tree), function) or Reading("program"))]

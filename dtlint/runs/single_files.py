@@ -16,7 +16,7 @@ def overridden(reading: Reading, source: Source, candidate: Candidate) -> Readin
     own = reader_of(document_of(source))
     if own is not None:
         return own.read_config((document_of(source),), candidate.found.program[1:])
-    from dtlint.frameworks.transformers_files import overrides_of, read_file
+    from dtlint.frameworks.transformers.files import overrides_of, read_file
 
     words = overrides_of(candidate.found.program) if reading.frontend == "llama-factory" else ()
     return read_file(document_of(source), words) if words else reading
@@ -30,7 +30,7 @@ def unread(named: NamedFile, candidate: Candidate) -> tuple[Source, Reading]:
 
 def without_file(path: Word, why: str = "") -> Reading:
     """What the tool ships that a DeepSpeed config without a file belongs to, else a run whose settings are hidden."""
-    from dtlint.frameworks.deepspeed_shipped import read_shipped
+    from dtlint.frameworks.deepspeed.shipped import read_shipped
 
     reason = f"{path.shown}: {why}" if why else f"the DeepSpeed config {path.shown} was not found"
     hidden = Reading("deepspeed-json", framework="deepspeed", unread=reason)
@@ -44,7 +44,7 @@ def hidden(named: NamedFile, candidate: Candidate) -> tuple[Source, Reading]:
 
 def fsdp_config(source: Source) -> Reading:
     """What the file of --fsdp_config says."""
-    from dtlint.frameworks.transformers_fsdp import read_config
+    from dtlint.frameworks.transformers.fsdp import read_config
     from dtlint.languages.json import read_json
 
     return read_config(read_json(source))
@@ -56,7 +56,7 @@ def hosts_of(source: Source, found: Found) -> Reading:
     if launch is None:
         return Reading("hostfile")
     if launch.layer == "gpt-neox":
-        from dtlint.frameworks.deepspeed_launcher import read_hosts
+        from dtlint.frameworks.deepspeed.launcher import read_hosts
 
         return read_hosts(source)
     from dtlint.frameworks.mpirun import read_hostfile

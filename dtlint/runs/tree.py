@@ -13,7 +13,7 @@ from dtlint.runs.listing import Listing, files_below, walk
 from dtlint.source import Source, Unreadable, read_source
 
 if TYPE_CHECKING:
-    from dtlint.frameworks.hydra import Declared
+    from dtlint.frameworks.hydra.command_line import Declared
     from dtlint.languages.json_tree import Document
     from dtlint.languages.python.memo import Shared
 

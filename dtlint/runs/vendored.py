@@ -15,7 +15,7 @@ def vendored_readings(tree: Tree, folders: Sequence[Path], readings: Sequence[Re
     chief = next((reading for reading in readings if reading.frontend == "verl" and reading.framework), None)
     if chief is None:
         return []
-    from dtlint.frameworks.verl_copy import WORKERS, read
+    from dtlint.frameworks.verl.copy import WORKERS, read
 
     path = WORKERS.get(chief.framework, "")
     file = next((found for folder in folders if (found := tree.find(path, folder)) is not None), None)

@@ -16,8 +16,8 @@ from dtlint.frameworks.code.loss_factors import (
     may_count_ranks,
     without,
 )
-from dtlint.frameworks.exchange import ALL_REDUCE
-from dtlint.frameworks.tensor_kinds import is_gradient, kind_of
+from dtlint.frameworks.pytorch.exchange import ALL_REDUCE
+from dtlint.frameworks.pytorch.tensor_kinds import is_gradient, kind_of
 from dtlint.languages.python.calls import calls
 from dtlint.languages.python.places import Place, place_of
 from dtlint.languages.python.program import Program

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dtlint.frameworks import Member
 from dtlint.frameworks.code.microsteps import is_inside
 from dtlint.frameworks.code.objects import kinds
-from dtlint.frameworks.exchange import collectives
-from dtlint.frameworks.step_area import called_function
-from dtlint.frameworks.torch_names import DDP
+from dtlint.frameworks.pytorch.exchange import collectives
+from dtlint.frameworks.pytorch.names import DDP
+from dtlint.frameworks.pytorch.step_area import called_function
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import Call, calls, passed
 from dtlint.languages.python.names import lookup

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping
 
 from dtlint.frameworks.code.objects import UNKNOWN, kinds, makers
-from dtlint.frameworks.torch_names import DDP, FSDP1
+from dtlint.frameworks.pytorch.names import DDP, FSDP1
 from dtlint.languages.python.bindings import dotted, enclosing_class
 from dtlint.languages.python.calls import called
 from dtlint.languages.python.constants import evaluate

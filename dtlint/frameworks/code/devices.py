@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from dtlint.frameworks import Member
-from dtlint.frameworks.torch_names import DDP, DEVICE_MESH, FSDP1
+from dtlint.frameworks.pytorch.names import DDP, DEVICE_MESH, FSDP1
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import Call, argument, called, calls, passed
 from dtlint.languages.python.choices import options

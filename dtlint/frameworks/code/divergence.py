@@ -13,7 +13,7 @@ from dtlint.frameworks.code.loss_factors import bound
 from dtlint.frameworks.code.mentions import passes
 from dtlint.frameworks.code.partial_values import known_in_part
 from dtlint.frameworks.code.ranks import asks_for_ranks, side_of
-from dtlint.frameworks.torch_names import DDP, FSDP1, FSDP2
+from dtlint.frameworks.pytorch.names import DDP, FSDP1, FSDP2
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import calls
 from dtlint.languages.python.names import qualified

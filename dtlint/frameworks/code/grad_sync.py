@@ -27,7 +27,7 @@ from dtlint.frameworks.code.microsteps import (
     turns,
 )
 from dtlint.frameworks.code.objects import kinds, makers
-from dtlint.frameworks.torch_names import DDP, FSDP1, FSDP2
+from dtlint.frameworks.pytorch.names import DDP, FSDP1, FSDP2
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import calls
 from dtlint.languages.python.constants import evaluate

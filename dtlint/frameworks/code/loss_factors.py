@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 
 from dtlint.frameworks.code.objects import kinds
-from dtlint.frameworks.exchange import ALL_REDUCE
-from dtlint.frameworks.torch_names import DDP, FSDP1, FSDP2
+from dtlint.frameworks.pytorch.exchange import ALL_REDUCE
+from dtlint.frameworks.pytorch.names import DDP, FSDP1, FSDP2
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.called import argument_node
 from dtlint.languages.python.calls import Call, calls

@@ -11,7 +11,7 @@ from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.code.loss_factors import AVERAGING
 from dtlint.frameworks.code.mentions import mentions
 from dtlint.frameworks.code.microsteps import is_inside
-from dtlint.frameworks.torch_names import FSDP1, FSDP2, PRECISIONS, converted
+from dtlint.frameworks.pytorch.names import FSDP1, FSDP2, PRECISIONS, converted
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import Call, argument, call_at, called, calls, passed
 from dtlint.languages.python.following import ways

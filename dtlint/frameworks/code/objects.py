@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 
-from dtlint.frameworks.torch_names import DDP, FSDP1
+from dtlint.frameworks.pytorch.names import DDP, FSDP1
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.called import argument_node
 from dtlint.languages.python.callers import callers

@@ -10,7 +10,7 @@ from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.code.loss_factors import bound, counts_ranks, factors, is_averaged, loss_of, without
 from dtlint.frameworks.code.mentions import mentions
-from dtlint.frameworks.step_area import values_of
+from dtlint.frameworks.pytorch.step_area import values_of
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import called
 from dtlint.languages.python.names import qualified

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from dtlint.frameworks.code.loss_factors import bound
 from dtlint.frameworks.code.ranks import side_of
-from dtlint.frameworks.step_area import called_function
+from dtlint.frameworks.pytorch.step_area import called_function
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import called
 from dtlint.languages.python.places import Place, place_of

@@ -7,7 +7,7 @@ import ast
 from dtlint.frameworks.code.collective_names import OPEN, Collective, collective_at
 from dtlint.frameworks.code.ranks import Side, asks_for_ranks, is_alone, side_of
 from dtlint.frameworks.code.serving import endless
-from dtlint.frameworks.step_area import called_function, functions_given
+from dtlint.frameworks.pytorch.step_area import called_function, functions_given
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.places import Place, place_of
 from dtlint.languages.python.program import Definition, Program

@@ -7,7 +7,7 @@ import re
 from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.code.mentions import holds_rank, mentions
-from dtlint.frameworks.exchange import collectives
+from dtlint.frameworks.pytorch.exchange import collectives
 from dtlint.languages.python.places import Place, place_of
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import stands

@@ -6,7 +6,7 @@ import ast
 
 from dtlint.frameworks import Member
 from dtlint.frameworks.code.objects import kinds
-from dtlint.frameworks.torch_names import FSDP1, FSDP2
+from dtlint.frameworks.pytorch.names import FSDP1, FSDP2
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import Call, argument, called, calls, passed
 from dtlint.languages.python.editing import as_method

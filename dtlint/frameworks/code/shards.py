@@ -11,7 +11,7 @@ from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.code.loss_factors import AVERAGING, counts_ranks
 from dtlint.frameworks.code.mentions import mentions, passes, turned_over
 from dtlint.frameworks.code.ranks import is_rank
-from dtlint.frameworks.torch_names import DDP
+from dtlint.frameworks.pytorch.names import DDP
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import Call, call_at, called, calls, passed
 from dtlint.languages.python.following import ways

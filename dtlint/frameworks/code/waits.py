@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from dtlint.frameworks.code.ranks import asks_for_ranks
-from dtlint.frameworks.step_area import called_function
+from dtlint.frameworks.pytorch.step_area import called_function
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.places import Place, place_of
 from dtlint.languages.python.program import Program

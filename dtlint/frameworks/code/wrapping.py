@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dtlint.frameworks import Member
 from dtlint.frameworks.code.microsteps import is_inside
 from dtlint.frameworks.code.objects import kinds
-from dtlint.frameworks.step_area import called_function
-from dtlint.frameworks.torch_names import CHECKPOINTS, DDP, DDP_KWARGS
+from dtlint.frameworks.pytorch.names import CHECKPOINTS, DDP, DDP_KWARGS
+from dtlint.frameworks.pytorch.step_area import called_function
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.callers import callers
 from dtlint.languages.python.calls import Call, argument, call_at, called, calls, passed

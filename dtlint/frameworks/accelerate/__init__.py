@@ -1,0 +1,1 @@
+"""Accelerate: its config file, its command line, and its Accelerator in a program."""

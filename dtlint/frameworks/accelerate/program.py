@@ -1,0 +1,50 @@
+"""Accelerate's Accelerator in a training program with a loop of its own: the accumulation that the code asks for, and
+what DDP is told through it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dtlint.frameworks import Claim, Reading
+from dtlint.frameworks.process_groups import timeout_claims
+from dtlint.frameworks.pytorch.names import DDP_KWARGS
+from dtlint.languages.python.calls import argument, calls
+from dtlint.languages.python.program import Program
+from dtlint.languages.python.reach import stands
+from dtlint.value import Value
+
+LAYER = "accelerator-python"
+_NAMES = ("accelerate.Accelerator", "accelerate.accelerator.Accelerator")
+_OF_DDP = {"find_unused_parameters": "communication.find_unused", "static_graph": "communication.static_graph"}
+_COUNT = "gradient_accumulation_steps"
+
+
+def read(program: Program) -> Reading:
+    """What the one Accelerator of a program says of accumulation; 1 is what it takes unasked, and asks for nothing.
+
+    The launcher's number is handed on in the environment, where it replaces the code's (accelerator.py, __init__);
+    DeepSpeed's JSON replaces both (_prepare_deepspeed).
+    """
+    timeout = timeout_claims(program) if any(True for _ in calls(program, _NAMES)) else ()
+    return Reading(LAYER, claims=(*_claims(program), *_told_to_ddp(program), *timeout))
+
+
+def _told_to_ddp(program: Program) -> Iterator[Claim]:
+    """What the one set of keyword arguments says that Accelerate hands to DDP."""
+    found = [call for call in calls(program, DDP_KWARGS) if stands(call.place) is not False]
+    for name, setting in _OF_DDP.items() if len(found) == 1 else ():
+        value = argument(found[0], name)
+        if value is not None:
+            yield Claim(setting, value, name)
+
+
+def _claims(program: Program) -> Iterator[Claim]:
+    found = [call for call in calls(program, _NAMES) if stands(call.place) is not False]
+    if len(found) != 1:
+        return
+    value = argument(found[0], _COUNT)
+    if not isinstance(value, Value) or not isinstance(value.value, int):
+        return
+    if value.value > 1 and value.origin.kind == "written":
+        yield Claim("batch.accumulation", value, f"Accelerator({_COUNT}=...)")

@@ -1,0 +1,1 @@
+"""Axolotl: its config and its commands."""

@@ -1,0 +1,1 @@
+"""DeepSpeed: its config as a file and as a dict, and its launcher."""

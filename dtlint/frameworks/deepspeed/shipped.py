@@ -1,0 +1,42 @@
+"""DeepSpeed configs that tools bring along: what one says that is asked for by its name or path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dtlint.catalog import ShippedConfig, shipped_config
+from dtlint.frameworks import Claim, Member, Reading
+from dtlint.frameworks.arguments import texts
+from dtlint.frameworks.deepspeed.config import LAYER
+from dtlint.languages.traced import Word, setting_of
+from dtlint.value import Plain
+
+
+def read_shipped(path: Word) -> Reading | None:
+    """What the config says that a tool ships under this name or path; None where no tool does. A bare name is resolved
+    by the tool itself; of a path it is supposed that the file was not changed.
+    """
+    config = shipped_config(path.text or "")
+    if config is None:
+        return None
+    claims = tuple(Claim(name, setting_of(path, value), config.path) for name, value in _settings(config))
+    said = f"{path.shown} was taken as {config.tool} ships it" if "/" in config.path else ""
+    keys = {"config.keys": (_kept(path),)} if config.keeps_optimizer else {}
+    return Reading(LAYER, claims=claims, framework="deepspeed", supposed=said, collections=keys)
+
+
+def _kept(path: Word) -> Member:
+    """The key that keeps the user's optimizer beside offloading, as the config's own reader lists it."""
+    key = "zero_force_ds_cpu_optimizer"
+    return Member(path.place, {**texts(path.place, key=key, section="", path=key), "value": setting_of(path, False)})
+
+
+def _settings(config: ShippedConfig) -> Iterator[tuple[str, Plain]]:
+    yield "sharding.stage", int(config.stage)
+    yield "sharding.offload_optimizer", config.offload_optimizer
+    yield "sharding.offload_parameters", config.offload_parameters
+    if config.overlap:
+        yield "overlap.gradients", config.overlap == "true"
+        yield "overlap.parameters", config.overlap == "true"
+    if config.prefetch:
+        yield "sharding.prefetch", config.prefetch

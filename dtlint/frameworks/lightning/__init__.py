@@ -1,0 +1,1 @@
+"""Lightning: its Trainer and its Fabric in a program, and LightningCLI."""

@@ -1,0 +1,1 @@
+"""LLaMA-Factory: its command, and what it refuses."""

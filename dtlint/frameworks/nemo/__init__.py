@@ -1,0 +1,1 @@
+"""NeMo: its YAML, its recipes in Python, and NeMo-RL."""

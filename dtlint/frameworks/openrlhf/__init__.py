@@ -1,0 +1,1 @@
+"""OpenRLHF: its arguments."""

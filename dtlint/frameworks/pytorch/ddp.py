@@ -1,0 +1,66 @@
+"""Reads torch's DistributedDataParallel out of Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dtlint.frameworks import Claim, Reading
+from dtlint.frameworks.process_groups import timeout_claims
+from dtlint.frameworks.pytorch.names import DDP, FSDP1, FSDP2
+from dtlint.languages.python.calls import Call, argument, calls
+from dtlint.languages.python.program import Program
+from dtlint.languages.python.reach import stands
+from dtlint.value import Origin, Setting, Value, written
+
+LAYER = "ddp-python"
+BYTES_PER_MIB = 1 << 20
+_STATIC = "_set_static_graph"
+
+
+def read(program: Program) -> Reading:
+    """What the program's DDP call claims; no framework if there is none, or if FSDP may wrap the model instead."""
+    found = [call for call in calls(program, DDP) if stands(call.place) is not False]
+    if not found:
+        return Reading(LAYER)
+    certain = next((item for item in found if stands(item.place)), None)
+    if certain is None and any(stands(item.place) is not False for item in calls(program, (*FSDP1, *FSDP2))):
+        return Reading(LAYER, found[-1].head)
+    call = certain or found[-1]
+    claims = [Claim("sharding.stage", Value(0, Origin("written", call.head)), "DistributedDataParallel")]
+    unused = argument(call, "find_unused_parameters")
+    if unused is not None:
+        claims.append(Claim("communication.find_unused", unused, "find_unused_parameters"))
+    claims.extend(_static_graph(program, call))
+    bucket = argument(call, "bucket_cap_mb")
+    if bucket is not None:
+        claims.append(Claim("communication.bucket_bytes", _bytes(bucket), "bucket_cap_mb"))
+    claims.extend(timeout_claims(program))
+    return Reading(LAYER, call.head, tuple(claims), framework="ddp", open=call.open)
+
+
+def _static_graph(program: Program, call: Call) -> Iterator[Claim]:
+    """`static_graph=True`, or the method that says so later."""
+    static = argument(call, "static_graph")
+    if static is not None:
+        yield Claim("communication.static_graph", static, "static_graph")
+        return
+    sites = ((module, site) for module in program.modules.values() for site in module.called.get(_STATIC, ()))
+    for module, site in sites:
+        yield Claim("communication.static_graph", written(True, module.span(site.node)), _STATIC)
+        return
+
+
+def _bytes(value: Setting) -> Setting:
+    """A bucket size, written in MiB, in bytes."""
+    if isinstance(value, Value) and isinstance(value.value, int | float) and not isinstance(value.value, bool):
+        return value._replace(value=int(value.value * BYTES_PER_MIB))
+    return value
+
+
+def spell(setting: str, value: object) -> str | None:
+    """How a DDP call is told this value, None if it is not."""
+    if setting == "communication.find_unused":
+        return f"find_unused_parameters={bool(value)}"
+    if setting == "communication.bucket_bytes" and isinstance(value, int | float):
+        return f"bucket_cap_mb={value / BYTES_PER_MIB:g}"
+    return None

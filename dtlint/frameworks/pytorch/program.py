@@ -1,0 +1,36 @@
+"""Reads what any torch script may write: the device mesh, recomputation, timeouts, hand-made gradient exchange."""
+
+from __future__ import annotations
+
+from dtlint.frameworks import Claim, Member, Reading, code
+from dtlint.frameworks.process_groups import timeout_claims
+from dtlint.frameworks.pytorch.checkpointing import checkpointing_claims, variant_claims
+from dtlint.frameworks.pytorch.device_mesh import mesh_claims, meshes
+from dtlint.frameworks.pytorch.exchange import collectives
+from dtlint.languages.python.program import Program
+from dtlint.value import Origin, Value
+
+LAYER = "pytorch-python"
+
+
+def read(program: Program) -> Reading:
+    """Claims of the device mesh and of activation checkpointing, and the collections about code.
+
+    A program that exchanges all gradients by hand and wraps the model in nothing is plain data parallelism of torch.
+    """
+    claims = (*mesh_claims(program), *checkpointing_claims(program), *variant_claims(program))
+    built = meshes(program)
+    place = built[0].place if built else None
+    members = collectives(program)
+    collections = {"code.collectives": members, **code.collections(program)}
+    by_hand = next((member for member in members if _is_whole_exchange(member)), None)
+    if by_hand is None:
+        return Reading(LAYER, place, claims, collections=collections)
+    unsharded = Claim("sharding.stage", Value(0, Origin("written", by_hand.place)), "all_reduce")
+    claims = (*claims, unsharded, *timeout_claims(program))
+    return Reading(LAYER, place or by_hand.place, claims, framework="pytorch", collections=collections)
+
+
+def _is_whole_exchange(member: Member) -> bool:
+    whole, wrapper = member.fields["over_gradients"], member.fields["wrapper"]
+    return isinstance(whole, Value) and isinstance(wrapper, Value) and wrapper.value == "none"

@@ -1,0 +1,1 @@
+"""torchtitan: its TOML, its configs in Python, and its launcher."""

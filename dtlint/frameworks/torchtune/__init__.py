@@ -1,0 +1,1 @@
+"""torchtune: its configs and its command."""

@@ -1,0 +1,257 @@
+"""The Trainer in a training program: TrainingArguments and from_pretrained calls whose values the code tells."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from typing import TypeGuard
+
+from dtlint.frameworks import Claim, NamedFile, Reading
+from dtlint.frameworks import program as programs
+from dtlint.frameworks.adapters_python import added
+from dtlint.frameworks.argument_classes import is_used
+from dtlint.frameworks.deepspeed.dicts import written_dict
+from dtlint.frameworks.pytorch.checkpointing import variant
+from dtlint.frameworks.pytorch.model_loading import LOADERS
+from dtlint.frameworks.pytorch.names import PRECISIONS, converted
+from dtlint.frameworks.transformers.arguments import read_arguments
+from dtlint.languages.python.calls import Call, argument, calls, passed
+from dtlint.languages.python.program import Program
+from dtlint.languages.python.reach import stands
+from dtlint.languages.python.tree import Module
+from dtlint.languages.traced import Piece, Word, literal_word
+from dtlint.value import Choice, Origin, Plain, Setting, Unknown, Value
+
+LAYER = "transformers-python"
+
+_TRL = tuple(f"trl.{name}" for name in ("SFTConfig", "DPOConfig", "GRPOConfig", "RewardConfig", "KTOConfig"))
+_TRL_TRAINERS = tuple(f"trl.{name}" for name in ("SFTTrainer", "DPOTrainer", "GRPOTrainer", "RewardTrainer"))
+_ARGUMENTS = ("transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments")
+ARGUMENTS_NAME = "TrainingArguments"
+"""What the names of classes end with that hold the Trainer's arguments."""
+_TRAINERS = ("transformers.Trainer", "transformers.Seq2SeqTrainer")
+_ACCELERATOR = ("accelerate.Accelerator",)
+_QUANTIZERS = ("transformers.BitsAndBytesConfig",)
+_CONFIGS = ("transformers.AutoConfig.from_pretrained", "transformers.LlamaConfig.from_pretrained")
+
+_OF_TRAINER = ("transformers", "trl")
+
+SETTINGS: Mapping[str, str] = {
+    "per_device_train_batch_size": "batch.micro",
+    "gradient_accumulation_steps": "batch.accumulation",
+    "max_grad_norm": "optimizer.clip",
+    "optim": "optimizer.name",
+    "ddp_timeout": "launch.timeout_seconds",
+    "ddp_find_unused_parameters": "communication.find_unused",
+    "dataloader_drop_last": "data.drop_last",
+    "max_length": "data.sequence_length",
+    "max_seq_length": "data.sequence_length",
+}
+"""Arguments of numbers and words, and the settings that they decide on."""
+
+
+def read(program: Program) -> Reading:
+    """What the program tells the Trainer; no front end if it has no Trainer. The values of command-line arguments are
+    claimed by the reader of the command line."""
+    configs = _standing(program, (*_ARGUMENTS, *_TRL))
+    frontend = _frontend(program, configs)
+    if not frontend:
+        return Reading(LAYER, claims=tuple(_only_model(program)), files=_model_file(program))
+    told = _arguments(program, configs[0]) if len(configs) == 1 else Reading(LAYER)
+    unseen = _unseen(program, configs) if frontend in _OF_TRAINER else ()
+    claims, files = (*told.claims, *unseen, *_model_claims(program)), (*told.files, *_model_file(program))
+    return told._replace(claims=claims, files=files, frontend=frontend)
+
+
+def _frontend(program: Program, configs: list[Call]) -> str:
+    """A class of its own may stand between the program and the Trainer; then the name of the arguments' class tells."""
+    found = [*configs, *_standing(program, (*_TRAINERS, *_TRL_TRAINERS))]
+    if found:
+        return "trl" if any(call.name.startswith("trl.") for call in found) else "transformers"
+    if any(map(_uses_arguments, program.modules.values())):
+        return "transformers"
+    return "accelerate" if _standing(program, _ACCELERATOR) else ""
+
+
+def _uses_arguments(module: Module) -> bool:
+    """Whether a module does something with arguments of the Trainer; one that only imports them hands them on, as the
+    front page of a library does.
+    """
+    if ARGUMENTS_NAME not in module.source.text:
+        return False
+    return any(_name(node).endswith(ARGUMENTS_NAME) for node in ast.walk(module.top.node))
+
+
+def _name(node: ast.AST) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def declared(program: Program) -> Reading:
+    """The arguments that the program declares itself (`class TrainingArguments(...)` with fields): as given, else
+    their defaults."""
+    if _frontend(program, _standing(program, (*_ARGUMENTS, *_TRL))) not in _OF_TRAINER:
+        return Reading("transformers-declared")
+    told = {**_own_defaults(program), **(program.given or {})}
+    claims = [
+        Claim(setting, value, name)
+        for name, setting in (*SETTINGS.items(), ("model_max_length", "data.sequence_length"))
+        if name in program.arguments
+        and _is_number(value := told.get(name))
+        and is_used(program, program.arguments[name])
+    ]
+    for name in ("bf16", "fp16"):
+        value = told.get(name) if name in program.arguments else None
+        if isinstance(value, Value) and value.value is True and is_used(program, program.arguments[name]):
+            claims.append(Claim("precision.compute", value._replace(value=name), name))
+    return Reading("transformers-declared", claims=tuple(claims))
+
+
+def _own_defaults(program: Program) -> dict[str, Setting]:
+    """The defaults of arguments that the entry script declares, or a module that has to do with the Trainer's: another
+    module's parser may belong to another program.
+    """
+    own = {module.source for module in program.modules.values() if _uses_arguments(module)} | {program.main.source}
+    return {name: each.default for name, each in program.arguments.items() if each.place.source in own}
+
+
+def _is_number(value: Setting | None) -> TypeGuard[Value]:
+    return isinstance(value, Value) and isinstance(value.value, (int, float)) and not isinstance(value.value, bool)
+
+
+def _standing(program: Program, names: tuple[str, ...]) -> list[Call]:
+    return [call for call in calls(program, names) if stands(call.place) is not False]
+
+
+def _arguments(program: Program, call: Call) -> Reading:
+    """What a call that builds TrainingArguments says, read as if its arguments stood on a command line."""
+    script = literal_word(program.main.source.path, call.span)
+    words = [word for name in call.keywords if not _is_config(call, name) for word in _words(call, name)]
+    reading, named = read_arguments((script, *words)), programs.read((script, *words))
+    written = (claim for claim in reading.claims if claim.setting != "checkpointing.reentrant")
+    claims = tuple(claim._replace(name=claim.name.removeprefix("--")) for claim in written)
+    files = tuple(file for file in (*reading.files, *named.files) if file.role != "script")
+    told = variant(call)
+    variants = () if told is None else (Claim("checkpointing.reentrant", told, "use_reentrant"),)
+    return reading._replace(
+        layer=LAYER, place=call.head, claims=(*claims, *variants), files=files, open=reading.open or call.open
+    )
+
+
+def _is_config(call: Call, name: str) -> bool:
+    """Whether an argument is a DeepSpeed config that the program writes out, which is no file's name."""
+    given = passed(call, name) if name == "deepspeed" else ()
+    return bool(given) and all(written_dict(item.place) is not None for item in given)
+
+
+_BATCH = ("per_device_train_batch_size", "gradient_accumulation_steps")
+"""What hardly a program leaves to the Trainer, whose defaults are for trying it out."""
+_PARSERS = ("HfArgumentParser", "TrlParser", "parse_args_into_dataclasses")
+"""What tells a program whose arguments are those of its command line: what that lacks has its default."""
+
+
+def _unseen(program: Program, configs: list[Call]) -> Iterator[Claim]:
+    """The batch sizes that arguments may set which cannot be seen: of `**config`, of one of several calls, or of
+    arguments that are neither built here nor read from the command line.
+    """
+    for name in _BATCH:
+        reason = _why_unseen(program, configs, name)
+        if reason:
+            origin = Origin("written", configs[0].head if configs else None)
+            yield Claim(SETTINGS[name], Unknown(reason, f"--set {SETTINGS[name]}=N", origin), name)
+
+
+def _why_unseen(program: Program, configs: list[Call], name: str) -> str:
+    opened = next((call.open for call in configs if call.open and name not in call.keywords), "")
+    if opened:
+        return f"{opened} may set {name}"
+    if len(configs) > 1 and any(name in call.keywords for call in configs):
+        return f"one of several calls sets {name}"
+    if configs or any(word in module.source.text for module in program.modules.values() for word in _PARSERS):
+        return ""
+    return f"where the arguments are made that may set {name} is not seen"
+
+
+def _words(call: Call, name: str) -> tuple[Word, ...]:
+    """An argument as a flag and its value, a value that is not known as an unknown word; none for None."""
+    value = argument(call, name)
+    span = call.span
+    if isinstance(value, Value):
+        span = value.origin.span or span
+        text = str(value.value).lower() if isinstance(value.value, bool) else str(value.value)
+        known = value.value is not None and not isinstance(value.value, (tuple, dict))
+        soft = (value.origin.note or "the program may be told another") if value.origin.kind == "assumed" else ""
+        return (literal_word(f"--{name}", span), Word((Piece(text, span, assumed=soft),), span)) if known else ()
+    reason = value.reason if isinstance(value, Unknown) else "it depends on a condition"
+    return (literal_word(f"--{name}", span), Word((Piece(None, span, unknown=reason),), span))
+
+
+def _model_claims(program: Program) -> Iterator[Claim]:
+    """The format in which the model is loaded, and adapters that the program may add."""
+    loads = _standing(program, LOADERS)
+    if len(loads) == 1:
+        yield from _loaded(loads[0])
+    yield from _adapters(program)
+
+
+def _loaded(load: Call) -> Iterator[Claim]:
+    yield from _named(load)
+    value = argument(load, "torch_dtype") or argument(load, "dtype")
+    if value is None or isinstance(value, Choice):
+        return
+    found = converted(value, PRECISIONS)
+    if isinstance(found, Value) and found.value in ("bf16", "fp16"):
+        yield Claim("precision.master", found._replace(value="none"), "torch_dtype")
+
+
+def _named(load: Call) -> Iterator[Claim]:
+    """The model by its name, where the catalog knows it."""
+    word = _model_word(load)
+    claim = programs.model_claim("from_pretrained", word) if word is not None else None
+    if claim is not None:
+        yield claim
+
+
+def _only_model(program: Program) -> Iterator[Claim]:
+    """The name of the one model that a program with a training loop of its own loads."""
+    loads = _standing(program, LOADERS)
+    if len(loads) == 1:
+        yield from _named(loads[0])
+
+
+def _model_file(program: Program) -> tuple[NamedFile, ...]:
+    """The folder of the one model that the program loads, or whose config it loads."""
+    loads = _standing(program, _CONFIGS) or _standing(program, LOADERS)
+    word = _model_word(loads[0]) if len(loads) == 1 else None
+    return (NamedFile("model", word),) if word is not None else ()
+
+
+def _model_word(load: Call) -> Word | None:
+    """The name or folder that is loaded, where it is known."""
+    value = argument(load, "pretrained_model_name_or_path", 0)
+    if not isinstance(value, Value) or not isinstance(value.value, str):
+        return None
+    span = value.origin.span or load.span
+    return Word((Piece(value.value, span, value.origin.chain, value.origin.note),), span)
+
+
+def _adapters(program: Program) -> Iterator[Claim]:
+    """Adapters or quantization somewhere in the program leave open what is trained, unless an argument says it."""
+    for name, found, reason in (
+        ("model.lora_rank", added(program), "the program may train adapters"),
+        ("precision.frozen", _standing(program, _QUANTIZERS), "the program may quantize the frozen weights"),
+    ):
+        if found:
+            yield Claim(name, Unknown(reason, "", Origin("written", found[0].head)), found[0].name)
+
+
+_SPELLINGS = {setting: name for name, setting in reversed(list(SETTINGS.items()))}
+
+
+def spell(setting: str, value: Plain) -> str | None:
+    """How TrainingArguments is told this value, None if it is not."""
+    if setting == "precision.compute":
+        return f"{value}=True" if value in ("bf16", "fp16") else None
+    if setting == "checkpointing.activations":
+        return f"gradient_checkpointing={value == 'full'}" if value in ("full", "none") else None
+    name = _SPELLINGS.get(setting)
+    return f"{name}={value!r}" if name is not None else None
