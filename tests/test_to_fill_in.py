@@ -58,4 +58,4 @@ def test_a_variable_that_is_left_empty_is_to_be_filled_in(tree, launch, port, se
 def test_a_number_that_is_refused_is_told_with_every_digit(tree):
     tree({"ds.json": '{"zero_optimization": {"stage": 3, "stage3_prefetch_bucket_size": 4777574.4}}'})
     (found,) = (each for each in check(["ds.json"]).findings if each.rule == "setting-type")
-    assert found.message.endswith("not 4777574.4")
+    assert "4777574.4" in found.message

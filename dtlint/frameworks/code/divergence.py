@@ -59,7 +59,9 @@ def divergences(program: Program) -> tuple[Member, ...]:
         for scope in module.scopes:
             for loop in _training_loops(scope):
                 place = Place(program, module, scope, loop, budget=Budget())
-                found += [member for item in _exits(loop) if (member := _member(place, loop, item)) is not None]
+                found += [
+                    member for item in _exits(program, loop) if (member := _member(place, loop, item)) is not None
+                ]
                 found += [_caught(module, loop, node) for node in _catching(place, loop)]
     found += _by_values_of_some(program, {(member.place.path, member.place.start) for member in found})
     if not found or all(stands(call.place) is False for call in calls(program, _EXCHANGING)):
@@ -73,7 +75,7 @@ def _by_values_of_some(program: Program, known: set[tuple[str, int]]) -> Iterato
     """
     for backward, site in passes(program):
         for loop in (loop for loop in site.loops if isinstance(loop, ast.For | ast.While)):
-            for item in _exits(loop):
+            for item in _exits(program, loop):
                 member = _of_values(backward, loop, item) if isinstance(item.node, ast.Break | ast.Return) else None
                 if member is not None and (member.place.path, member.place.start) not in known:
                     known.add((member.place.path, member.place.start))
@@ -126,11 +128,15 @@ def _is_backward(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward"
 
 
-def _exits(loop: ast.For | ast.While) -> Iterator[_Exit]:
-    """The exits of a loop itself; those of loops and functions within it are not its own."""
+def _exits(program: Program, loop: ast.For | ast.While) -> Iterator[_Exit]:
+    """The exits of a loop itself that may be taken; those of loops and functions within it are not its own."""
     for node, guards in _statements(loop):
-        if isinstance(node, ast.Break | ast.Continue | ast.Return):
+        if isinstance(node, ast.Break | ast.Continue | ast.Return) and not _is_never_run(program, guards):
             yield _Exit(node, guards)
+
+
+def _is_never_run(program: Program, guards: tuple[Guard, ...]) -> bool:
+    return any(is_off(program, guard) for guard in guards)
 
 
 def _statements(loop: ast.For | ast.While) -> Iterator[tuple[ast.stmt, tuple[Guard, ...]]]:
@@ -208,8 +214,6 @@ def _member(place: Place, loop: ast.For | ast.While, item: _Exit) -> Member | No
 
 
 def _cause(place: Place, loop: ast.For | ast.While, item: _Exit) -> tuple[str, Guard] | None:
-    if any(is_off(place.program, guard) for guard in item.guards):
-        return None
     for guard in item.guards:
         if guard.test is None or _agrees(place.module, loop, guard.test):
             continue
