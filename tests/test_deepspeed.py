@@ -646,3 +646,16 @@ def test_a_fraction_of_a_count_stops_by_the_release(tree, pin: str, severity: li
     text = f'{{{batch}, "zero_optimization": {{"stage": 3, "stage3_prefetch_bucket_size": 943718.4}}}}'
     tree({"ds.json": text, "requirements.txt": f"{pin}\n"})
     assert [each.severity for each in check([Path()]).findings if each.rule == "setting-type"] == severity
+
+
+@pytest.mark.parametrize("key", ["stage3_max_live_parameters", "stage3_prefetch_bucket_size", "prefetch_bucket_size"])
+@pytest.mark.parametrize(("model", "severity"), [("facebook/opt-1.3b", "warning"), ("Qwen/Qwen2-72B", "note")])
+def test_what_switches_prefetching_off_is_told_and_mended_where_it_stands(tree, key, model, severity) -> None:
+    """A model of large matrices is not fetched ahead by the default bucket either."""
+    units = f'"zero_optimization": {{"stage": 3,\n "{key}": 0}}'
+    config = f'{{"train_micro_batch_size_per_gpu": 1, "bf16": {{"enabled": true}},\n {units}}}'
+    launch = f"deepspeed --num_gpus 8 train.py --deepspeed_config ds.json --model_name_or_path {model}\n"
+    tree({"ds.json": config, "run.sh": launch})
+    (found,) = (each for each in check(["run.sh", "ds.json"]).findings if each.rule == "no-overlap")
+    assert (found.severity, found.span.path, found.span.line) == (severity, "ds.json", 3)
+    assert found.remedies[0].text.startswith(f'"{key}": ')

@@ -35,7 +35,7 @@ def _fully_sharded(job: Job, params: Held, passes: Passes) -> tuple[float, float
     rounds = gathering_rounds(job)
     if not job.schedule.overlap_parameters:
         return rounds * (forward + backward), 0.0
-    if _too_large_to_prefetch(job):
+    if too_large_to_prefetch(job):
         shown = forward + backward - scatter + _beside(scatter, passes.backward)
     else:
         shown = _beside(forward, passes.forward) + _beside(backward, passes.backward)
@@ -44,7 +44,7 @@ def _fully_sharded(job: Job, params: Held, passes: Passes) -> tuple[float, float
     return rounds * once + copies, rounds * (forward + backward - shown)
 
 
-def _too_large_to_prefetch(job: Job) -> bool:
+def too_large_to_prefetch(job: Job) -> bool:
     """ZeRO-3 fetches ahead only what its prefetch bucket holds: a weight that is larger comes when it is needed
     (zero/partitioned_param_coordinator.py)."""
     largest = job.shape.hidden * job.shape.ffn / job.layout.tensor

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dtlint.catalog import gpu
 from dtlint.cost import sizes
+from dtlint.cost.data_parallel import too_large_to_prefetch
 from dtlint.cost.traffic import sent_bytes
 from dtlint.facts.registry import (
     DEGREES,
@@ -92,6 +93,13 @@ def hiding_tokens(plan: Plan) -> FactValue:
         return nodes
     entering = (lower(nodes) - 1) / lower(nodes)
     return found.bf16_tflops * TERA * SLOW_COMPUTE * entering / (gbit * GIGABIT)
+
+
+@register("communication.fetched_ahead", "flag", "", ("framework", "model.layers", "parallel.tensor"), "cost model")
+def fetched_ahead(plan: Plan) -> FactValue:
+    """Whether prefetching gathers each weight ahead of its use; the bucket of ZeRO-3 has no room for large ones."""
+    found = sizes(plan)
+    return found if isinstance(found, Unknown) else not too_large_to_prefetch(found.completed.typical)
 
 
 @register("memory.node_copy_bytes", "number", "bytes", _GROUP, "zeropp")

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 
 from dtlint.frameworks import AUTO, Claim, Reading
 from dtlint.frameworks.deepspeed.keys import collections, inert, known_at_top, stage_of
-from dtlint.frameworks.deepspeed.spelling import spell
+from dtlint.frameworks.deepspeed.spelling import spell, spell_in
 from dtlint.frameworks.deepspeed.values import flag, format_name, known, number, whole_number, word
 from dtlint.languages.json_tree import Document, Node, member, setting
 from dtlint.languages.traced import unknown_at
 from dtlint.source import Edit, Span
 from dtlint.value import Origin, Plain, Setting, Unknown, Value, assumed
 
-__all__ = ["edits", "home", "looks_like_config", "read_config", "spell"]
+__all__ = ["edits", "home", "looks_like_config", "read_config", "spell", "spell_in"]
 
 LAYER = "deepspeed-json"
 
@@ -229,7 +229,7 @@ def _parallel(root: Node) -> Iterator[Claim]:
 def _communication(root: Node) -> Iterator[Claim]:
     path = "zero_optimization.overlap_comm"
     yield from _claim(root, "overlap.gradients", path, flag)
-    if stage_of(root) == 3:
+    if stage_of(root) == 3 and not any(_prefetch(root)):
         yield from _claim(root, "overlap.parameters", path, flag)
     for claim in _claim(root, "communication.bucket_bytes", "zero_optimization.reduce_bucket_size", whole_number):
         yield claim._replace(value=_bucket_bytes(root, claim.value))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dtlint.frameworks import Reading
 from dtlint.value import Plain
 
 _KEYS = {
@@ -53,7 +54,7 @@ def spell(setting: str, value: Plain) -> str | None:
     if setting in _FLAGS:
         return f"{_FLAGS[setting]} {value}"
     if setting == "sharding.prefetch" and value != "none":
-        return f'"{_PREFETCH}": {_default(_PREFETCH)} in zero_optimization'
+        return _fetched(_PREFETCH)
     if setting == "precision.compute":
         return f'"{value}": {{"enabled": true}}' if value in ("fp16", "bf16") else None
     path = _KEYS.get(setting)
@@ -63,11 +64,25 @@ def spell(setting: str, value: Plain) -> str | None:
     return f'"{key}": {json_text(value_of(setting, value))}' + (f" in {section}" if section else "")
 
 
+def spell_in(reading: Reading, setting: str, value: Plain) -> str | None:
+    """The same for a config that was read: what switches prefetching off is the key that stands there."""
+    if setting == "sharding.prefetch" and value != "none":
+        claims = (claim.name for claim in reading.claims if claim.setting == setting)
+        return _fetched(next((name.rpartition(".")[2] for name in claims), _PREFETCH))
+    return spell(setting, value)
+
+
+def _fetched(key: str) -> str:
+    return f'"{key}": {_default(key)} in zero_optimization'
+
+
 def _default(key: str) -> str:
     """What DeepSpeed takes for a stage-3 key that is not written."""
     from dtlint.catalog import deepspeed_keys
 
-    return next(row.default for row in deepspeed_keys() if row.name == key)
+    return next(
+        row.default for row in deepspeed_keys() if row.name.removeprefix("stage3_") == key.removeprefix("stage3_")
+    )
 
 
 def value_of(setting: str, value: Plain) -> Plain:
