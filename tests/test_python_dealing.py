@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from dtlint.api import check
 from dtlint.frameworks import code
 from dtlint.languages.python import link, read_module
 from dtlint.source import Source
@@ -408,3 +409,33 @@ def test_a_file_with_more_passes_than_anybody_writes_is_left_alone() -> None:
     text = OVERSCALED["a function's mean"]
     assert found("code.overscaled_losses", text * 2) != []
     assert found("code.overscaled_losses", text * 400) == []
+
+
+ALTERNATIVES = """
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+if args.small:
+    from small import samplers
+else:
+    from large import samplers
+model = DistributedDataParallel(net)
+first, second = samplers()
+for epoch in range(3):
+    first.set_epoch(epoch)
+    for x in loader:
+        model(x).backward()
+"""
+
+
+@pytest.mark.parametrize(("name", "severities"), [("samplers", []), ("others", ["warning"])])
+def test_functions_of_one_name_make_samplers_of_which_a_run_takes_either(tree, name, severities) -> None:
+    """What the program does with the ones of a function, it does with those of the other."""
+    made = "from torch.utils.data.distributed import DistributedSampler\ndef {}():\n    a = DistributedSampler(x)\n"
+    small = f"{made.format('samplers')}    return a, loader\n"
+    large = f"{made.format(name)}    return a, loader\n"
+    program = ALTERNATIVES.replace("from large import samplers", f"from large import {name}").replace(
+        "args.small", "True"
+    )
+    tree({"train.py": program, "small.py": small, "large.py": large})
+    found = [each for each in check(["train.py"]).findings if each.rule == "sampler-set-epoch-missing"]
+    assert [each.severity for each in found] == severities

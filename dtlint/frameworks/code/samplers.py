@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from dtlint.frameworks import Member
@@ -71,7 +71,7 @@ def samplers(program: Program) -> tuple[Member, ...]:
     told = _told(program)
     if told is None or _calls_one_of(program, _CALLS_IT_ITSELF) or len(program.modules) >= MAX_MODULES:
         return ()
-    untold = (call for call in calls(program, SAMPLERS) if id(call.place.node) not in told)
+    untold = _untold(calls(program, SAMPLERS), told)
     found = [call for call in untold if not (is_for_evaluation(call) or _is_for_measuring(call))]
     if not found or not any("backward" in module.called for module in program.modules.values()):
         return ()
@@ -84,6 +84,22 @@ def samplers(program: Program) -> tuple[Member, ...]:
     once = (call for call in found if not is_renewed(call, epochs) and not is_for_one_rank(call.place))
     ordered = (call for call in once if stands(among_ranks(call.place)) is not False and not is_made_up(call))
     return tuple(_member(call, loops) for call in ordered)
+
+
+def _untold(made: Iterable[Call], told: frozenset[int]) -> list[Call]:
+    """The samplers that nothing tells the epoch; of functions of one name, of which a run takes either (`from cifar
+    import loaders` and `from imagenet import loaders`), what is done with one's samplers is done with the other's.
+    """
+    found = list(made)
+    makers = [call.place.scope for call in found if id(call.place.node) in told]
+    rest = (call for call in found if id(call.place.node) not in told)
+    return [call for call in rest if not any(_stands_for(maker, call.place.scope) for maker in makers)]
+
+
+def _stands_for(maker: Scope, other: Scope) -> bool:
+    """Whether two are functions of one name in different places."""
+    named = isinstance(maker.node, ast.FunctionDef) and isinstance(other.node, ast.FunctionDef)
+    return named and maker is not other and maker.name == other.name
 
 
 def _told(program: Program) -> frozenset[int] | None:
