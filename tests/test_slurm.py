@@ -416,3 +416,15 @@ def test_the_tasks_of_a_step_win_over_those_of_a_node_of_the_job(
     (run,) = report.runs
     assert run.plan.integer("launch.tasks_per_node") == each
     assert ("slurm-tasks-mismatch" in {found.rule for found in report.findings}) is (each == 4)
+
+
+@pytest.mark.parametrize(
+    ("exclusive", "told"), [("#SBATCH --exclusive\n", False), ("", True), ("#SBATCH --exclusive=user\n", True)]
+)
+def test_an_exclusive_job_has_all_gpus_of_its_nodes(tmp_path: Path, exclusive: str, told: bool) -> None:
+    """What it asks for is the least, and more processes than that are no fault."""
+    (tmp_path / "job.sh").write_text(
+        f"#!/bin/bash\n#SBATCH -N 1\n#SBATCH --gres=gpu:1\n{exclusive}torchrun --nproc_per_node 4 train.py\n"
+    )
+    rules = {each.rule for each in check([tmp_path / "job.sh"]).findings}
+    assert ("hostfile-slot-mismatch" in rules) is told
