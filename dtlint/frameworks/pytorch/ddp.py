@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dtlint.frameworks import Claim, Reading
-from dtlint.frameworks.process_groups import timeout_claims
+from dtlint.frameworks.process_groups import group_claims
 from dtlint.frameworks.pytorch.names import DDP, FSDP1, FSDP2
 from dtlint.languages.python.calls import Call, argument, calls
 from dtlint.languages.python.program import Program
@@ -34,7 +34,7 @@ def read(program: Program) -> Reading:
     bucket = argument(call, "bucket_cap_mb")
     if bucket is not None:
         claims.append(Claim("communication.bucket_bytes", _bytes(bucket), "bucket_cap_mb"))
-    claims.extend(timeout_claims(program))
+    claims.extend(group_claims(program))
     return Reading(LAYER, call.head, tuple(claims), framework="ddp", open=call.open)
 
 

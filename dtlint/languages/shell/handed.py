@@ -73,4 +73,3 @@ def _variable(word: Word, env: Mapping[str, Word]) -> dict[str, Word]:
     if equals and name.isidentifier():
         return {name: word.part(len(name) + 1)}
     return {name: env[name]} if name in env else {}
-
