@@ -100,8 +100,8 @@ def recognise(program: Sequence[Word]) -> bool:
 
 
 def tells(program: Sequence[Word]) -> bool:
-    """Whether the arguments are those of the Trainer, be it beside others; a config for DeepSpeed alone goes to loops of
-    their own too.
+    """Whether the arguments are those of the Trainer, be it beside others; a config for DeepSpeed alone goes to other
+    loops too.
     """
     names = set(names_of(program[1:]))
     file = _names_file(program, "--deepspeed")
