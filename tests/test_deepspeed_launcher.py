@@ -285,3 +285,26 @@ def test_behind_a_missing_value_the_program_and_its_flags_are_no_flags_of_the_la
     assert [word.shown for word in found.rest] == ["train.py", "--lr", "1"]
     strange = launch("deepspeed --num_gpus 8 --lr 1 train.py")
     assert members(strange, "config.unknown", "key") == [("--lr",)]
+
+
+EXPORTED = "NCCL_IB_DISABLE=1\n# NCCL_P2P_DISABLE=1\nNCCL_DEBUG = WARN\nNCCL_DEBUG='INFO'\nMINE=2\nnothing\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "file", "found"),
+    [
+        ("deepspeed -H hostfile train.py", ".deepspeed_env", {"NCCL_IB_DISABLE": "1", "NCCL_DEBUG": "INFO"}),
+        ("deepspeed --force_multi train.py", ".deepspeed_env", {"NCCL_IB_DISABLE": "1", "NCCL_DEBUG": "INFO"}),
+        ("deepspeed -H hostfile --num_nodes 1 train.py", ".deepspeed_env", {}),
+        ("deepspeed --num_gpus 8 train.py", ".deepspeed_env", {}),
+        ("deepspeed -H hostfile train.py", "other_env", {}),
+    ],
+)
+def test_variables_that_the_launcher_exports_on_several_machines(text: str, file: str, found: dict[str, str]) -> None:
+    reading = launch(text, {**HOSTS, file: EXPORTED})
+    assert dict(members(reading, "launch.environment", "name", "value")) == found
+
+
+def test_the_file_of_variables_may_have_another_name() -> None:
+    reading = launch("deepspeed -H hostfile train.py", {**HOSTS, "my_env": EXPORTED}, DS_ENV_FILE="my_env")
+    assert members(reading, "launch.environment", "name") == [("NCCL_IB_DISABLE",), ("NCCL_DEBUG",)]

@@ -54,6 +54,9 @@ class Table:
     def stands(self, name: str) -> bool:
         return not isinstance(self.values[name], Unknown)
 
+    def environment(self, name: str) -> str | None:
+        return None
+
 
 def names(values: Mapping[str, Operand]) -> Names:
     def lookup(name: str) -> Type | None:

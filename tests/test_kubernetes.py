@@ -506,3 +506,11 @@ def test_every_word_of_a_launch_knows_where_it_stands(words: list[str], style: s
     assert [word.text for word in run.launch.argv] == command
     pieces = [piece for word in run.launch.argv for piece in word.pieces]
     assert all(piece.span.original().text == piece.text for piece in pieces)
+
+
+@pytest.mark.parametrize(
+    ("resource", "told"), [("rdma/ib", True), ("nvidia.com/hostdev", True), ("vpc.amazonaws.com/efa", False)]
+)
+def test_adapters_that_a_pod_asks_for(tmp_path: Path, resource: str, told: bool) -> None:
+    text = pytorch_job('[torchrun, "--nnodes=4", train.py]').replace("gpu: 8}", f"gpu: 8, {resource}: 1}}")
+    assert [bool(run.plan.collection("cluster.adapters")) for run in runs_in(tmp_path, text).runs] == [told]

@@ -186,6 +186,37 @@ def test_a_shell_in_a_job_has_what_slurm_sets(srun: str, nodes: int) -> None:
     assert f"torchrun --nnodes {nodes} train.py" in launches(read(text))
 
 
+@pytest.mark.parametrize(
+    ("start", "words"),
+    [
+        ("mpirun -np 4 -npernode 1 -x A=$N -x B", "1 2"),
+        ("mpiexec -n 4 -genv A $N", "1 2"),
+        ("mpiexec -n 4 -env A=$N", "1 2"),
+        ("srun --export=ALL,A=$N", "1 2"),
+        ("srun --export A=$N", "1 ?"),
+        ("srun --export=NONE", "? ?"),
+        ("env A=$N B=3", "1 3"),
+        ("B=3", "? 3"),
+        ("docker run -e A=$N image", "1 ?"),
+        ("docker run --env=A=$N -e B image", "1 2"),
+        ("apptainer exec --env A=$N,B=3 image", "1 3"),
+        ("mpirun -np 4", "? 2"),
+        ("", "? 2"),
+    ],
+)
+def test_a_shell_has_what_its_wrapper_hands_it(start: str, words: str) -> None:
+    text = f"N=1\nexport B=2\n{start} bash -c 'torchrun --n $A $B \\\n  x.py'\n"
+    assert f"torchrun --n {words} x.py" in launches(read(text))
+
+
+def test_what_a_shell_is_handed_it_hands_on() -> None:
+    text = "mpirun -x A=1 bash -c 'torchrun a.py; bash -c \"torchrun b.py \\$A\"'\n"
+    script = read(text)
+    assert "torchrun b.py 1" in launches(script)
+    starts = [command for command in script.worlds[0].commands if command.argv[0].text == "torchrun"]
+    assert [command.env["A"].text for command in starts] == ["1", "1"]
+
+
 def test_arguments_behind_a_loop_that_may_leave_some_stay_open() -> None:
     loop = "while [ $# -gt 0 ]; do case $1 in --) shift; break;; *) shift;; esac; done\n"
     assert launches(read(loop + 'torchrun x.py "$@"\n')) == ["torchrun x.py ?"]

@@ -47,6 +47,8 @@ class TestRecognising:
         [
             "train.py",
             "train.py --learning_rate 1e-5 --output_dir out",
+            "train.py --deepspeed ds.json",
+            "train.py --model small --data mine --deepspeed=ds.json",
             "main.py --deepspeed --zero_stage 3 --model_name_or_path x --per_device_train_batch_size 4 --bf16",
             "train.py --deepspeed --deepspeed_config ds.json --fp16 --learning_rate 1e-5",
             "no_trainer.py --with_tracking --report_to wandb --output_dir out --per_device_train_batch_size 4",

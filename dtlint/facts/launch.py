@@ -48,6 +48,12 @@ def chosen_machine(plan: Plan) -> FactValue:
     return bool(plan.collection("launch.chosen"))
 
 
+@register("cluster.asks_for_rdma", "flag", "", (), "nccl-env")
+def asks_for_rdma(plan: Plan) -> FactValue:
+    """Whether the job asks its machines for adapters of InfiniBand or RoCE."""
+    return bool(plan.collection("cluster.adapters"))
+
+
 @register("launch.shares_cores", "flag", "", (), "deepspeed-launcher")
 def shares_cores(plan: Plan) -> FactValue:
     """Whether the launcher gives each process its share of the cores, and as many threads."""
@@ -114,6 +120,12 @@ def asked_machines(plan: Plan) -> FactValue:
 def keeps_to_slots(plan: Plan) -> FactValue:
     """Whether mpirun starts the processes and is not told to start more than there are slots."""
     return any(isinstance(step, Member) and _plain(step, "over") == "no" for step in plan.collection("launch.tasks"))
+
+
+@register("launch.one_gpu_each", "flag", "", (), "torchrun-doc")
+def one_gpu_each(plan: Plan) -> FactValue:
+    """Whether the program has each process keep to one GPU (`DistributedDataParallel(model, device_ids=[rank])`)."""
+    return bool(plan.collection("code.lone_devices"))
 
 
 @register("launch.waits_for_one", "flag", "", (), "torchrun-doc")

@@ -45,6 +45,13 @@ def read(env: Mapping[str, Word]) -> Reading:
     return _reading(members) if members else Reading(LAYER)
 
 
+def address(env: Mapping[str, Word]) -> Reading:
+    """Where ranks meet that no launcher tells it: at MASTER_ADDR."""
+    word = env.get("MASTER_ADDR")
+    claims = () if word is None else (Claim("launch.rendezvous_host", setting_of(word), "MASTER_ADDR"),)
+    return Reading(LAYER, claims=claims)
+
+
 def complete(readings: Sequence[Reading], place: Span, sourced: str = "") -> Reading:
     """The variables of a launch from those of the command and of what wraps it, outermost first.
 

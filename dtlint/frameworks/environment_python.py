@@ -6,6 +6,7 @@ import ast
 import sys
 from collections.abc import Iterator
 from functools import partial
+from typing import cast
 
 from dtlint.frameworks import Member, Reading
 from dtlint.frameworks.arguments import texts
@@ -54,18 +55,34 @@ def read(program: Program) -> Reading:
     return Reading(LAYER, collections={**collections, "launch.debugging": debugging} if debugging else collections)
 
 
+def assigned(program: Program, name: str) -> Iterator[Value]:
+    """What statements that are known to run set a variable to, whatever the launch has set."""
+    for module in program.modules.values():
+        for each in _set_in(module) if name in module.source.text else ():
+            known = each.name == name and isinstance(each.value, Value) and not _is_fallback(each.statement)
+            if known and _counts(program, module, each):
+                yield cast("Value", each.value)
+
+
+def _is_fallback(statement: ast.stmt) -> bool:
+    """Whether a statement sets only what the launch has not: `os.environ.setdefault("NAME", "value")`."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(call, ast.Call) and dotted(call.func).endswith(".setdefault")
+
+
 def _variables(module: Module) -> tuple[_Set, ...]:
+    """Variables that statements of the module or of a function set, under no condition, of those that are looked at."""
+    return tuple(each for each in _set_in(module) if each.name.startswith(PREFIXES))
+
+
+def _set_in(module: Module) -> Iterator[_Set]:
     """Variables that statements of the module or of a function set, under no condition."""
     if "environ" not in module.source.text:
-        return ()
+        return
     scopes = [scope for scope in module.scopes if isinstance(scope.node, ast.Module | ast.FunctionDef)]
-    set_here = (
-        _Set(*told, statement, scope)
-        for scope in scopes
-        for statement in _body(scope)
-        for told in _told(module, statement)
-    )
-    return tuple(each for each in set_here if each.name.startswith(PREFIXES))
+    for scope in scopes:
+        for statement in _body(scope):
+            yield from (_Set(name, value, statement, scope) for name, value in _told(module, statement))
 
 
 def _body(scope: Scope) -> list[ast.stmt]:

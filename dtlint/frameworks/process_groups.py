@@ -1,11 +1,15 @@
-"""How long collectives wait for a missing rank, as a program tells torch, DeepSpeed or Accelerate where it begins."""
+"""What a program says where its processes begin to be one group: how long collectives wait for a missing rank, told to
+torch, DeepSpeed or Accelerate, and whether the environment tells where the ranks meet.
+"""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 
 from dtlint.frameworks import Claim
+from dtlint.frameworks.environment_python import assigned
 from dtlint.languages.python.calls import Call, argument, call_at, called, calls, passed
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.places import Place
@@ -13,9 +17,12 @@ from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import stands
 from dtlint.value import Value, written
 
-_STARTS = (
+_TORCH = (
     "torch.distributed.init_process_group",
     "torch.distributed.distributed_c10d.init_process_group",
+)
+_STARTS = (
+    *_TORCH,
     "deepspeed.init_distributed",
     "accelerate.InitProcessGroupKwargs",
     "accelerate.utils.InitProcessGroupKwargs",
@@ -40,6 +47,42 @@ def timeout_claims(program: Program) -> Iterator[Claim]:
     if seconds is not None:
         place = ends[0].module.span(ends[0].node)
         yield Claim("launch.timeout_seconds", written(seconds, place), "timeout")
+
+
+ENVIRONMENT = "env"
+"""The rendezvous of a process group that finds MASTER_ADDR in its environment."""
+_SPAWNING = frozenset(("spawn", "start_processes", "Process", "notebook_launcher", "elastic_launch"))
+"""Calls by which a program starts ranks of its own, which meet on their machine."""
+_ASSIGNED = re.compile(r"""[\"']MASTER_ADDR[\"']\s*(?:\]\s*=(?!=)|[:,])""")
+"""What sets the address, or hands it to a function that may: `["MASTER_ADDR"] =`, `setdefault("MASTER_ADDR", ...)`."""
+
+
+def group_claims(program: Program) -> Iterator[Claim]:
+    """The timeout of a program's process group, and where its ranks meet."""
+    yield from timeout_claims(program)
+    yield from _meeting_claims(program)
+
+
+def _meeting_claims(program: Program) -> Iterator[Claim]:
+    """That the ranks which a launcher starts meet where the environment says, and the address that the program itself
+    sets there before, in the one place that does.
+    """
+    found = [call for call in calls(program, _TORCH) if stands(call.place) is not False]
+    modules = program.modules.values()
+    if not found or any(not _SPAWNING.isdisjoint(module.called) for module in modules):
+        return
+    if not all(map(_by_environment, found)):
+        return
+    yield Claim("launch.rendezvous", written(ENVIRONMENT, found[0].head), "init_process_group")
+    told = list(assigned(program, "MASTER_ADDR"))
+    if len(told) == 1 and sum(len(_ASSIGNED.findall(module.source.text)) for module in modules) == 1:
+        yield Claim("launch.rendezvous_host", told[0], "MASTER_ADDR")
+
+
+def _by_environment(call: Call) -> bool:
+    method = argument(call, "init_method", 1)
+    by_name = method is None or (isinstance(method, Value) and method.value in (None, "env://"))
+    return by_name and not call.open and not passed(call, "store")
 
 
 def _seconds(place: Place) -> float | None:

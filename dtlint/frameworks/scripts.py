@@ -4,17 +4,15 @@ and what reaches its environment.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 
 from dtlint.frameworks.interpreter import program_name
-from dtlint.frameworks.options import Grammar, Option, Split, split_options
+from dtlint.frameworks.options import Grammar, Split, split_options
 from dtlint.frameworks.wrappers import unwrap_all
+from dtlint.languages.shell.handed import exported, handed
 from dtlint.languages.shell.nested import SCRIPT_SUFFIXES, SHELLS
 from dtlint.languages.traced import Command, Piece, Word
 from dtlint.record import NamedTuple
-
-SEALED = frozenset(("docker", "podman", "nerdctl", "nvidia-docker"))
-"""Containers that see no variable but those that the command line hands them."""
 
 _XARGS = Grammar(
     {
@@ -27,8 +25,6 @@ _XARGS = Grammar(
     },
 )  # fmt: skip
 _SHELL_VALUES = ("-o", "-O", "+o", "+O", "--rcfile", "--init-file")
-_HANDING = ("-e", "-x", "--env", "-env", "-genv", "env")
-"""What stands before a variable that a wrapper hands on."""
 
 
 class Start(NamedTuple):
@@ -48,7 +44,7 @@ def started_script(command: Command) -> Start | None:
     outside = command.argv[: len(command.argv) - len(inside)]
     if not inside:
         return None
-    variables = _handed(outside, command.env)
+    variables = handed(outside, command.env)
     name = program_name(inside[0])
     if name == "sbatch":
         return _submitted(inside, variables)
@@ -79,23 +75,6 @@ def _behind_shell(words: tuple[Word, ...]) -> tuple[Word, ...]:
     return ()
 
 
-def _handed(outside: Sequence[Word], env: Mapping[str, Word]) -> dict[str, Word]:
-    """The environment behind the words of wrappers: what they set, over what they let through."""
-    sealed = any(program_name(word) in SEALED for word in outside)
-    found = {} if sealed else dict(env)
-    before = ""
-    for word in outside:
-        name, equals, _ = word.shown.removeprefix("--env=").partition("=")
-        handing = before in _HANDING or word.shown.startswith("--env=")
-        if handing and equals and name.isidentifier():
-            found[name] = word.part(word.shown.index(name + "=") + len(name) + 1)
-        elif handing and name in env:
-            found[name] = env[name]
-        chained = before == "env" and equals
-        before = "env" if chained or program_name(word) == "env" else word.shown
-    return found
-
-
 def _submitted(words: tuple[Word, ...], variables: dict[str, Word]) -> Start | None:
     """The script that sbatch is given; what it wraps or reads from its input is none."""
     from dtlint.frameworks.slurm.grammar import GRAMMAR
@@ -104,31 +83,10 @@ def _submitted(words: tuple[Word, ...], variables: dict[str, Word]) -> Start | N
     if not split.rest or split.open or split.last("wrap") is not None:
         return None
     options = words[1 : len(words) - len(split.rest)]
-    return Start(split.rest[0], split.rest[1:], _exported(split.last("export"), variables), options)
-
-
-def _exported(option: Option | None, variables: dict[str, Word]) -> dict[str, Word]:
-    """What `--export` of sbatch lets into the job: everything, but for what it lists."""
-    if option is None or option.value is None:
-        return variables
-    entries = list(_entries(option.value))
-    names = [entry.shown for entry in entries]
-    found = dict(variables) if "ALL" in names or any(entry.text is None for entry in entries) else {}
-    for entry in entries:
-        name, equals, _ = entry.shown.partition("=")
-        if equals and name.isidentifier():
-            found[name] = entry.part(len(name) + 1)
-        elif name in variables:
-            found[name] = variables[name]
-    return found
-
-
-def _entries(word: Word) -> Iterator[Word]:
-    """The parts of a list with commas."""
-    start = 0
-    for part in word.shown.split(","):
-        yield word.part(start, start + len(part))
-        start += len(part) + 1
+    export = split.last("export")
+    if export is not None and export.value is not None:
+        variables = exported(export.value, variables)
+    return Start(split.rest[0], split.rest[1:], variables, options)
 
 
 def _with_inputs(split: Split) -> tuple[Word, ...]:

@@ -27,6 +27,9 @@ class Scope(Protocol):
     def stands(self, name: str) -> bool:
         """Whether a setting stands in a file, be it as a word that is not known, or was given by the user."""
 
+    def environment(self, name: str) -> str | None:
+        """What a program, or a file that the launcher exports, sets a variable to; None where neither does."""
+
 
 Manner = Literal["known", "range", "scoped", "named"]
 """How a function takes its arguments: `known` values only; numbers that may be a `range`; `scoped`: the scope first,

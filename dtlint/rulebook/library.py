@@ -207,14 +207,15 @@ def to_fill_in(value: Operand) -> Operand:
 
 @function("variable", "word -> any", "scoped")
 def variable(scope: Scope, name: str) -> Operand:
-    """The value of an environment variable of the training processes, as a word; none where the launch does not set
-    it.
+    """The value of an environment variable of the training processes, as a word; none where neither the launch nor the
+    program sets it, nor a file that the launcher exports.
     """
     found = scope.read("communication.env")
     if isinstance(found, Unknown):
         return found
     pairs = found if isinstance(found, tuple) else ()
-    return next((pair[1] for pair in pairs if isinstance(pair, tuple) and len(pair) == 2 and pair[0] == name), None)
+    told = next((pair[1] for pair in pairs if isinstance(pair, tuple) and len(pair) == 2 and pair[0] == name), None)
+    return told if told is not None else scope.environment(name)
 
 
 @function("microbatches_for_bubble", "number -> number", "scoped")

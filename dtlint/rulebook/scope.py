@@ -84,6 +84,15 @@ class Scope:
             return found.origin.kind != "default"
         return place_of(found) is not None and not (isinstance(found, Unknown) and found.reason == AUTO)
 
+    def environment(self, name: str) -> str | None:
+        """What a program, or a file that the launcher exports, sets a variable to; None where neither does."""
+        for member in self.plan.collection("launch.environment"):
+            fields = member.fields if isinstance(member, Member) else {}
+            own, value = fields.get("name"), fields.get("value")
+            if isinstance(own, Value) and own.value == name and isinstance(value, Value) and value.value:
+                return str(value.value)
+        return None
+
     def _field(self, member: Member, name: str, field: str) -> Operand:
         found = member.fields.get(field)
         if found is None:

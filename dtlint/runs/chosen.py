@@ -26,4 +26,5 @@ def around_in_world(around: Reading | None, world: World) -> Reading | None:
     """What stands around a launch: under a condition not every machine starts it."""
     if around is None or world.branch is None or "launch.everywhere" not in around.collections:
         return around
-    return around._replace(collections={})
+    kept = {name: members for name, members in around.collections.items() if name != "launch.everywhere"}
+    return around._replace(collections=kept)

@@ -84,6 +84,8 @@ def find_launch(command: Command, read_file: ReadFile, allocated: bool = False) 
         return None
     started = [launcher] if launcher is not None else [] if managed else [_plain_start(words, program, command.env)]
     around = (_environment_reading(command, readings), _starters_reading(command), _template_reading(program))
+    if launcher is None and managed:
+        started.append(_address_reading(command, words))
     managers = [reading for reading in readings if reading.layer != "environment"]
     return Found(Launch(command.place, words, command.env), (*arguments, *started, *managers, *around), tuple(program))
 
@@ -290,6 +292,14 @@ def _environment_reading(command: Command, readings: Sequence[Reading]) -> Readi
     wrapped = [reading for reading in readings if reading.layer == "environment"]
     sourced = next((each.sourced for each in (*command.wrapper, command) if each.sourced), "")
     return environment.complete([environment.read(command.env), *reversed(wrapped)], command.place, sourced)
+
+
+def _address_reading(command: Command, inside: Sequence[Word]) -> Reading:
+    """Where tasks meet which a scheduler starts as they are."""
+    from dtlint.frameworks import environment
+    from dtlint.languages.shell.handed import handed
+
+    return environment.address(handed(command.argv[: len(command.argv) - len(inside)], command.env))
 
 
 def _template_reading(program: Sequence[Word]) -> Reading:

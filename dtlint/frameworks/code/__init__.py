@@ -74,7 +74,8 @@ def _collectors(words: set[str]) -> Iterator[tuple[str, Collector]]:
 
         yield "code.bypassed_models", bypassed_models
         yield "code.moved_models", moved_models
-    if {"DistributedDataParallel", "FullyShardedDataParallel", "Accelerator"} & words and "backward" in words:
+    wrapped = words & {"DistributedDataParallel", "FullyShardedDataParallel", "Accelerator"} and "backward" in words
+    if wrapped or any(word.endswith("_first") for word in words):
         from dtlint.frameworks.code.lone_work import lone_work
 
         yield "code.lone_work", lone_work

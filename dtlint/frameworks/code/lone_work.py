@@ -16,16 +16,48 @@ from dtlint.languages.python.reach import stands
 from dtlint.languages.python.tree import Site
 
 _WAITS = ("barrier", "wait_for_everyone")
+_FIRST = re.compile(r"^(\w+_)?(process|zero|rank)_first$")
+"""Contexts in front of which all ranks but the first wait in a barrier until it is through: main_process_first of
+TrainingArguments and Accelerator, torch_distributed_zero_first, Fabric's rank_zero_first.
+"""
 _LONG = re.compile(
-    r"^(map|save_to_disk|load_dataset|snapshot_download|download\w*|preprocess\w*|tokeni[sz]e\w*|build_(index|dataset|data)\w*"
+    r"^(map|save_to_disk|load_dataset|snapshot_download|download\w*|preprocess\w*|tokeni[sz]e(?!r)\w*|build_(index|dataset|data)\w*"
     r"|prepare_(data|dataset)\w*|convert_\w+)$"
 )
 """Names of functions that go over a whole data set, or fetch one: minutes to hours."""
 
 
 def lone_work(program: Program) -> tuple[Member, ...]:
-    """The collection `code.lone_work`: `call`, what the first rank does behind a condition before a barrier of all."""
-    return tuple(member for place, wait in _waits(program) for member in _before(place, wait))
+    """The collection `code.lone_work`: `call`, what the first rank does before a barrier of all, behind a condition or
+    in a context that lets it go first.
+    """
+    behind = (member for place, wait in _waits(program) for member in _before(place, wait))
+    return (*behind, *_first_turns(program))
+
+
+def _first_turns(program: Program) -> Iterator[Member]:
+    """The long calls in contexts that let the first rank through before the others."""
+    for module in program.modules.values():
+        for site in (site for name in module.called if _FIRST.search(name) for site in module.called[name]):
+            place = place_of(program, module, site)
+            body = _body_of(place, site)
+            if body is not None and stands(place) is not False:
+                yield from _within(place, body)
+
+
+def _body_of(place: Place, site: Site) -> ast.With | None:
+    """The `with` statement whose context a call makes."""
+    statements = (node for node in ast.walk(place.scope.node) if isinstance(node, ast.With))
+    return next((each for each in statements if any(item.context_expr is site.node for item in each.items)), None)
+
+
+def _within(place: Place, turn: ast.With) -> Iterator[Member]:
+    first, last = turn.body[0].lineno, turn.end_lineno or 0
+    for site in place.scope.sites:
+        if isinstance(site.node, ast.Call) and first <= site.node.lineno <= last and _LONG.search(_name(site.node)):
+            span = place.module.span(site.node)
+            related = ((place.module.span(turn.items[0].context_expr), "the others wait here"),)
+            yield Member(span, texts(span, call=_name(site.node)), related)
 
 
 def _waits(program: Program) -> Iterator[tuple[Place, Site]]:
@@ -43,9 +75,14 @@ def _before(barrier: Place, wait: Site) -> Iterator[Member]:
         node = site.node
         if not isinstance(node, ast.Call) or node.lineno >= getattr(wait.node, "lineno", 0):
             continue
-        name = node.func.attr if isinstance(node.func, ast.Attribute) else dotted(node.func).rpartition(".")[2]
+        name = _name(node)
         place = place_of(barrier.program, barrier.module, site)
         if _LONG.search(name) and any(side_of(place, guard) == "first" for guard in site.guards):
             span = place.module.span(node)
             related = ((barrier.module.span(wait.node), "the others wait here"),)
             yield Member(span, texts(span, call=name), related)
+
+
+def _name(call: ast.Call) -> str:
+    """The last word of what is called."""
+    return call.func.attr if isinstance(call.func, ast.Attribute) else dotted(call.func).rpartition(".")[2]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from dtlint.frameworks import Claim, Member, NamedFile, Reading
 from dtlint.frameworks.arguments import behind_program, stretch, texts
+from dtlint.frameworks.deepspeed.environment_file import CHOSEN_BY, NAME, read_environment
 from dtlint.frameworks.deepspeed.launcher_faults import bad_lines, ignored_devices, refused, unknown_options
 from dtlint.frameworks.deepspeed.options import GRAMMAR, VISIBLE, defect, gpus_option, whole_option
 from dtlint.frameworks.hostfile import Hostfile, all_slots, filtered, read_hostfile
@@ -55,6 +56,7 @@ def read_launch(words: Sequence[Word], read_file: ReadFile, env: Mapping[str, Wo
         "launch.uneven": tuple(_uneven_claims(used.claims)),
         "launch.bound_cores": tuple(_bound_cores(split)),
         "launch.short_hosts": tuple(_short_hosts(split, hosts)),
+        **_exported(split, used, read_file, env or {}),
     }
     return Reading(
         LAYER,
@@ -66,6 +68,17 @@ def read_launch(words: Sequence[Word], read_file: ReadFile, env: Mapping[str, Wo
         role="other" if split.last("autotuning") is not None else "",
         collections={name: members for name, members in collections.items() if members},
     )
+
+
+def _exported(
+    split: Split, used: _Used, read_file: ReadFile, env: Mapping[str, Word]
+) -> Mapping[str, tuple[Member, ...]]:
+    """The variables of .deepspeed_env, which the launcher exports where it starts several machines."""
+    counts = [claim.value for claim in used.claims if claim.setting == "launch.nodes"]
+    several = any(isinstance(count, Value) and isinstance(count.value, int) and count.value > 1 for count in counts)
+    path = env[CHOSEN_BY].text if CHOSEN_BY in env else NAME
+    source = read_file(path) if path and (several or split.last("force-multi") is not None) else None
+    return {} if source is None else read_environment(source)
 
 
 def _bound_cores(split: Split) -> Iterator[Member]:

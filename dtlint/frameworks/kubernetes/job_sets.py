@@ -120,7 +120,9 @@ def _all_jobs(
     for group in groups:
         nodes = nodes_of(group, groups)
         reading = reading_of(layer, place, group, nodes)
-        reading = reading._replace(collections=everywhere(nodes, place)) if numbered else reading
+        reading = (
+            reading._replace(collections={**reading.collections, **everywhere(nodes, place)}) if numbered else reading
+        )
         jobs.extend(jobs_of(group.pod, reading, variables))
     return jobs
 

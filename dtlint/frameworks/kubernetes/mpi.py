@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from dtlint.frameworks import Reading
 from dtlint.frameworks.jobs import Job, count, made, number, string, text_of_setting
-from dtlint.frameworks.kubernetes.pods import Find, Pod, gpus_of, jobs_of, machine_claims, nodes_claim, replicas
+from dtlint.frameworks.kubernetes.pods import (
+    Find,
+    Pod,
+    adapters_of,
+    gpus_of,
+    jobs_of,
+    machine_claims,
+    nodes_claim,
+    replicas,
+)
 from dtlint.languages.json_tree import Node, member
 from dtlint.languages.shell.text import Text
 from dtlint.source import Span
@@ -30,7 +39,8 @@ def read_job(root: Node, find: Find) -> list[Job]:
     claims = (*nodes_claim(nodes, "replicas"), *machine_claims(pod, gpus_of(pod)))
     name = string(root, "metadata", "name") or "job"
     own = Pod(member(launcher, "template") or launcher, find)
-    return launched(own, Reading(LAYER, root.span, claims), host_list(name, nodes, slots, root.span), slots, root)
+    reading = Reading(LAYER, root.span, claims, collections=adapters_of(pod))
+    return launched(own, reading, host_list(name, nodes, slots, root.span), slots, root)
 
 
 def launched(pod: Pod, reading: Reading, hosts: Text, slots: Setting, root: Node) -> list[Job]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from dtlint.frameworks import Claim, NamedFile, Reading
+from dtlint.frameworks import Claim, Member, NamedFile, Reading
 from dtlint.frameworks.cards import card_claims, instance_claims
 from dtlint.frameworks.jobs import Job, count, items, string, texts
 from dtlint.languages.json_tree import Node, member
@@ -15,7 +15,7 @@ from dtlint.languages.traced import Word
 from dtlint.languages.yaml_text import text_of
 from dtlint.record import NamedTuple
 from dtlint.source import Span
-from dtlint.value import Setting, Unknown, Value
+from dtlint.value import Setting, Unknown, Value, written
 
 Find = Callable[[str, str], "Node | None"]
 """Gives a manifest of the tree by its kind and name."""
@@ -30,6 +30,9 @@ CHIPS = frozenset(("aws.amazon.com/neuron", "aws.amazon.com/neurondevice", "gpu.
 """Those that count chips of which each may be several devices of a program: a Trainium or Inferentia chip has 2 to 8
 NeuronCores (AWS Neuron, "Kubernetes environment setup" and "NeuronCore architecture"), an Intel GPU one or two tiles.
 """
+
+_RDMA = ("rdma/", "mellanox.com/", "nvidia.com/hostdev", "nvidia.com/sriov-rdma")
+"""How the resources begin that the device plugins of Mellanox and NVIDIA offer for InfiniBand and RoCE."""
 
 GPU_LABELS = (
     "cloud.google.com/gke-accelerator", "nvidia.com/gpu.product", "gpu.nvidia.com/class", "gpu.nvidia.com/model",
@@ -76,7 +79,15 @@ class Group(NamedTuple):
 def reading_of(layer: str, place: Span, group: Group, nodes: Setting) -> Reading:
     """The machines of a group of pods."""
     claims = (*nodes_claim(nodes, "replicas"), *machine_claims(group.pod, gpus_of(group.pod)))
-    return Reading(layer, place, claims)
+    return Reading(layer, place, claims, collections=adapters_of(group.pod))
+
+
+def adapters_of(pod: Pod) -> Mapping[str, tuple[Member, ...]]:
+    """The collection `cluster.adapters`: what the containers of a pod ask for to reach other nodes by RDMA (`name`)."""
+    limits = (member(container, "resources", "limits") for container in pod.containers)
+    asked = [found for node in limits if node is not None for found in node.entries if found.key.startswith(_RDMA)]
+    members = tuple(Member(each.node.span, {"name": written(each.key, each.node.span)}) for each in asked)
+    return {"cluster.adapters": members} if members else {}
 
 
 def gpus_of(pod: Pod) -> Setting | None:

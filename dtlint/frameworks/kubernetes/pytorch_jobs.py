@@ -55,7 +55,8 @@ def _jobs(root: Node, groups: Sequence[Group], variables: dict[str, Text]) -> li
     for group in groups:
         nodes = _nodes(root, groups)
         reading = reading_of(LAYER, root.span, group, nodes)
-        jobs.extend(jobs_of(group.pod, reading._replace(collections=everywhere(nodes, root.span)), variables))
+        collections = {**reading.collections, **everywhere(nodes, root.span)}
+        jobs.extend(jobs_of(group.pod, reading._replace(collections=collections), variables))
     return jobs
 
 

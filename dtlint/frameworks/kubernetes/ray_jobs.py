@@ -9,6 +9,7 @@ from dtlint.frameworks.kubernetes.pods import (
     Find,
     Group,
     Pod,
+    adapters_of,
     environment_of,
     files_of,
     gpus_of,
@@ -38,7 +39,7 @@ def read_job(root: Node, find: Find) -> list[Job]:
         group = with_gpus[-1]
         nodes = nodes_of(group, with_gpus)
         claims = (*nodes_claim(nodes, "replicas"), *machine_claims(group.pod, gpus_of(group.pod)))
-        reading = reading._replace(claims=claims)
+        reading = reading._replace(claims=claims, collections=adapters_of(group.pod))
     container = next(iter(head.containers), None)
     variables = environment_of(container, head, {}) if container is not None else {}
     files = files_of(container, head) if container is not None else {}

@@ -12,6 +12,7 @@ from dtlint.frameworks.kubernetes.pods import (
     Find,
     Group,
     Pod,
+    adapters_of,
     gpus_asked,
     gpus_of,
     jobs_of,
@@ -42,13 +43,13 @@ def read_job(root: Node, find: Find) -> list[Job]:
     gpus = _gpus(trainer, pod)
     claims: tuple[Claim, ...] = (*nodes_claim(nodes, "numNodes"), *machine_claims(pod, gpus))
     policy = member(runtime, "spec", "mlPolicy")
-    reading = Reading(LAYER, root.span, claims)
+    reading = Reading(LAYER, root.span, claims, collections=adapters_of(pod))
     if member(policy, "mpi") is not None:
         slots = _slots(trainer, policy, gpus)
         hosts = host_list(string(root, "metadata", "name") or "job", nodes, slots, root.span)
         return launched(pod, reading, hosts, slots, root)
     with_torch = runtime is None or member(policy, "torch") is not None
-    reading = reading._replace(collections=everywhere(nodes, root.span))
+    reading = reading._replace(collections={**reading.collections, **everywhere(nodes, root.span)})
     return jobs_of(pod, reading, _torch(root, trainer, policy, nodes, gpus) if with_torch else {})
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
-from dtlint.frameworks import Claim, Reading
-from dtlint.frameworks.process_groups import timeout_claims
+from dtlint.frameworks import Claim, Member, Reading
+from dtlint.frameworks.process_groups import group_claims
 from dtlint.frameworks.pytorch.names import DDP, FSDP1, FSDP2
-from dtlint.languages.python.calls import Call, argument, calls
+from dtlint.languages.python.calls import Call, argument, calls, passed
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import stands
 from dtlint.value import Origin, Setting, Value, written
@@ -34,8 +35,19 @@ def read(program: Program) -> Reading:
     bucket = argument(call, "bucket_cap_mb")
     if bucket is not None:
         claims.append(Claim("communication.bucket_bytes", _bytes(bucket), "bucket_cap_mb"))
-    claims.extend(timeout_claims(program))
-    return Reading(LAYER, call.head, tuple(claims), framework="ddp", open=call.open)
+    claims.extend(group_claims(program))
+    lone = tuple(_lone_device(call))
+    collections = {"code.lone_devices": lone} if lone else {}
+    return Reading(LAYER, call.head, tuple(claims), framework="ddp", open=call.open, collections=collections)
+
+
+def _lone_device(call: Call) -> Iterator[Member]:
+    """`device_ids=[...]` of one device: each process has the whole model there, and no other GPU."""
+    for given in passed(call, "device_ids", 1):
+        node = given.place.node
+        if isinstance(node, ast.List) and len(node.elts) == 1 and not isinstance(node.elts[0], ast.Starred):
+            place = given.place.module.span(node)
+            yield Member(place, {"devices": written(1, place)})
 
 
 def _static_graph(program: Program, call: Call) -> Iterator[Claim]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dtlint.frameworks import Claim, Reading
-from dtlint.frameworks.process_groups import timeout_claims
+from dtlint.frameworks.process_groups import group_claims
 from dtlint.frameworks.pytorch.device_mesh import shard_group
 from dtlint.frameworks.pytorch.fsdp_policies import Parameter, offload_claims, precision_claims
 from dtlint.frameworks.pytorch.fsdp_saving import full_states
@@ -42,7 +42,7 @@ def read(program: Program) -> Reading:
     if not found:
         return Reading(LAYER)
     reading = _read_second(program, found) if found is second else _read_first(program, found)
-    reading = reading._replace(claims=(*reading.claims, *timeout_claims(program)))
+    reading = reading._replace(claims=(*reading.claims, *group_claims(program)))
     rival = any(stands(call.place) is not False for call in calls(program, DDP))
     return _conditional(reading, _root(found)) if rival and not _certain(found) else reading
 

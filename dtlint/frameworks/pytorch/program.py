@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dtlint.frameworks import Claim, Member, Reading, code
-from dtlint.frameworks.process_groups import timeout_claims
+from dtlint.frameworks.process_groups import group_claims
 from dtlint.frameworks.pytorch.checkpointing import checkpointing_claims, variant_claims
 from dtlint.frameworks.pytorch.device_mesh import mesh_claims, meshes
 from dtlint.frameworks.pytorch.exchange import collectives
@@ -27,7 +27,7 @@ def read(program: Program) -> Reading:
     if by_hand is None:
         return Reading(LAYER, place, claims, collections=collections)
     unsharded = Claim("sharding.stage", Value(0, Origin("written", by_hand.place)), "all_reduce")
-    claims = (*claims, unsharded, *timeout_claims(program))
+    claims = (*claims, unsharded, *group_claims(program))
     return Reading(LAYER, place or by_hand.place, claims, framework="pytorch", collections=collections)
 
 

@@ -100,10 +100,13 @@ def recognise(program: Sequence[Word]) -> bool:
 
 
 def tells(program: Sequence[Word]) -> bool:
-    """Whether the arguments are those of the Trainer, be it beside others."""
+    """Whether the arguments are those of the Trainer, be it beside others; a config for DeepSpeed alone goes to other
+    loops too.
+    """
     names = set(names_of(program[1:]))
-    telling = len(names & _TELLING) + _names_file(program, "--deepspeed")
-    return telling >= 1 and telling + len(names & _USUAL) >= 2
+    file = _names_file(program, "--deepspeed")
+    telling = len(names & _TELLING) + file
+    return telling >= 1 and telling + len(names & _USUAL) - file >= 2
 
 
 def read_arguments(program: Sequence[Word]) -> Reading:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dtlint.languages.shell.call import Call
 from dtlint.languages.shell.files import unknown_file
+from dtlint.languages.shell.handed import handed
 from dtlint.languages.shell.nested import SHELLS, Run, program_name, run_in_new_shell
 from dtlint.languages.shell.rewrites import forget_written
 from dtlint.languages.shell.state import Array, Shell, Verdict
@@ -66,24 +67,13 @@ def _look_into_shells(shell: Shell, words: list[Word], command: Command, run: Ru
         text = _script_text(words[number + 1 :])
         if text is not None:
             place, script = text
-            started = command._replace(env={**command.env, **_set_by_env(words[:number])})
+            started = command._replace(env=handed(words[:number], command.env))
             run_in_new_shell(shell, script.pieces, started, run, tuple(words[number + place + 3 :]))
             return
         if _reads_input(shell, words[number + 1 :], name):
-            _run_input(shell, command._replace(env={**command.env, **_set_by_env(words[:number])}), run)
+            _run_input(shell, command._replace(env=handed(words[:number], command.env)), run)
             return
     _look_into_wrap(shell, words, command, run)
-
-
-def _set_by_env(words: list[Word]) -> dict[str, Word]:
-    """What `env NAME=VALUE` among the words before a shell sets for it."""
-    behind = next((number for number, word in enumerate(words) if program_name(word) == "env"), None)
-    found: dict[str, Word] = {}
-    for word in [] if behind is None else words[behind + 1 :]:
-        name, equals, _ = word.shown.partition("=")
-        if equals and name.isidentifier():
-            found[name] = word.part(len(name) + 1)
-    return found
 
 
 def _script_text(words: list[Word]) -> tuple[int, Word] | None:

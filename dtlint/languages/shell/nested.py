@@ -9,7 +9,7 @@ from dtlint.languages.shell.flow import Leave
 from dtlint.languages.shell.reader import read_tree
 from dtlint.languages.shell.state import Positional, Shell
 from dtlint.languages.shell.syntax import Node
-from dtlint.languages.shell.text import Text, soften, source_of
+from dtlint.languages.shell.text import Text, soften, source_of, unknown
 from dtlint.languages.shell.walk import names_of_flags, own_names
 from dtlint.languages.traced import Command, Word
 from dtlint.source import Source
@@ -30,20 +30,22 @@ def run_text(shell: Shell, source: Source, run: Run) -> None:
 
 
 def run_in_new_shell(shell: Shell, text: Text, wrapper: Command, run: Run, words: tuple[Word, ...] = ()) -> None:
-    """Read a text as the script of a shell that `wrapper` starts: it inherits what is exported, and nothing else."""
+    """Read a text as the script of a shell that `wrapper` starts: it has the environment of `wrapper`, and nothing
+    else. What is exported and does not reach it (through a container) may be set where it runs.
+    """
     child = shell.child()
     child.wrapper = (*shell.wrapper, wrapper)
     child.out = None
-    child.functions = {name: body for name, body in shell.functions.items() if f"{name}()" in shell.exported}
+    functions = frozenset(name for name in shell.exported if name.endswith("()"))
+    child.functions = {name: body for name, body in shell.functions.items() if f"{name}()" in functions}
+    child.exported = functions | wrapper.env.keys()
     child.locals = []
     child.nesting += 1
     child.name = words[0].pieces if words else shell.name
     child.positional = Positional(tuple(word.pieces for word in words[1:]))
-    child.variables = {name: value for name, value in shell.variables.items() if name in shell.exported}
-    for name, word in wrapper.env.items():
-        child.variables.setdefault(name, word.pieces)
+    child.variables = {name: word.pieces for name, word in wrapper.env.items()}
     for name in shell.variables.keys() - child.variables.keys():
-        child.variables[name] = soften((), f"{name} is not exported to this shell", wrapper.place)
+        child.variables[name] = _held_back(name, name in shell.exported, wrapper)
     apply_options(child, options_of_srun(wrapper))
     if child.nesting > 20:
         return
@@ -55,6 +57,15 @@ def run_in_new_shell(shell: Shell, text: Text, wrapper: Command, run: Run, words
         run_text(child, source, run)
     except Leave:
         return
+
+
+def _held_back(name: str, exported: bool, wrapper: Command) -> Text:
+    """A variable that a shell is not handed: empty, but for one that a container or Slurm keeps from it, where its own
+    environment may have another.
+    """
+    if exported:
+        return unknown(wrapper.place, f"{name} is not handed to this shell", f"--env {name}=...")
+    return soften((), f"{name} is not exported to this shell", wrapper.place)
 
 
 def options_of_srun(wrapper: Command) -> tuple[Word, ...]:
