@@ -49,6 +49,73 @@ if dist.is_initialized():
 """Constants that are no rank, and one that a rank is where there is no other."""
 
 
+STATE = "import torch.distributed.checkpoint.state_dict as sd\n"
+LONE_STATES = [
+    "o = sd.StateDictOptions(full_state_dict=True, cpu_offload=True)\nif dist.get_rank() == 0:\n"
+    "    sd.get_model_state_dict(net, options=o)",
+    "if dist.get_rank() == 0:\n    sd.set_model_state_dict(net, s,"
+    " options=sd.StateDictOptions(full_state_dict=True, broadcast_from_rank0=True))",
+]
+JOINT_STATES = [
+    "if dist.get_rank() == 0:\n    sd.get_model_state_dict(net, options=sd.StateDictOptions(cpu_offload=True))",
+    "if dist.get_rank() == 0:\n    sd.get_model_state_dict(net, options=options)",
+    "if dist.get_rank() == 0:\n    sd.get_model_state_dict(model, options=sd.StateDictOptions(full_state_dict=True))",
+    "if dist.get_rank() == 0:\n    sd.set_model_state_dict(net, s, options=sd.StateDictOptions(full_state_dict=True))",
+]
+"""What moves the state of a model between ranks, on the first alone; and what moves nothing."""
+
+
+@pytest.mark.parametrize("body", LONE_STATES)
+def test_a_state_that_the_first_rank_gathers_alone(body: str) -> None:
+    assert len(found(STATE + body)["code.guarded_collectives"]) == 1
+
+
+@pytest.mark.parametrize("body", JOINT_STATES)
+def test_a_state_that_a_rank_has_by_itself(body: str) -> None:
+    assert "code.guarded_collectives" not in found(STATE + body)
+
+
+def evaluating(built: str, alone: str, behind: str, more: str = "") -> str:
+    return f"""
+class Net(torch.nn.Module):
+    def __init__(self):
+        self.layers = [Block(), Block()]
+class Block(torch.nn.Module):
+    def __init__(self):
+        self.norm = torch.nn.BatchNorm2d(8)
+def measure(net, batches):
+    with torch.no_grad():
+        return sum(net(x) for x in batches) + sum(net(batches[0]))
+wrapped = DDP({built}.cuda(), device_ids=[0]{more})
+for epoch in range(3):
+    for x in b:
+        step(wrapped, x)
+    if dist.get_rank() == 0:
+        {alone}
+    {behind}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (evaluating("Net()", "measure(wrapped, val)", "dist.barrier()"), True),
+        (evaluating("Net()", "score = wrapped(x)", "dist.broadcast(y, 0)"), True),
+        (evaluating("torchvision.models.resnet50()", "measure(wrapped, val)", "dist.barrier()"), True),
+        (evaluating("torchvision.models.vit_b_16()", "measure(wrapped, val)", "dist.barrier()"), False),
+        (evaluating("Other()", "measure(wrapped, val)", "dist.barrier()"), False),
+        (evaluating("Net()", "measure(wrapped.module, val)", "dist.barrier()"), False),
+        (evaluating("Net()", "measure(wrapped, val)", "print(epoch)"), False),
+        (evaluating("Net()", "measure(wrapped, val)", "tune(wrapped); dist.barrier()"), False),
+        (evaluating("Net()", "measure(wrapped, val)", "dist.barrier()", ", broadcast_buffers=False"), False),
+        (evaluating("Net()", "measure(wrapped, val)", "dist.barrier()", ", **options"), False),
+    ],
+)
+def test_an_evaluation_of_the_first_rank_that_broadcasts_buffers(text: str, told: bool) -> None:
+    """Where the others come to DDP's next forward pass, that answers the broadcast."""
+    assert ("code.guarded_collectives" in found("import torchvision\n" + text)) is told
+
+
 def accumulating(sync: str, step: str, loop: str = "enumerate(batches)") -> str:
     return f"""
 accum = 4
@@ -469,6 +536,15 @@ def test_what_stands_behind_the_end_of_a_function_is_not_judged(end: str, told: 
         ("for x in b:\n    y = model(x)\n    if y.isnan():\n        continue\n    y.backward()\n", "code.divergences"),
         ("net = FSDP(Net())\ntorch.nn.utils.clip_grad_norm_(net.parameters(), 1)\n", "code.shard_clips"),
         ("net = Net()\no = torch.optim.SGD(net.parameters())\nnet = FSDP(net)\n", "code.early_optimizers"),
+        (
+            "net = Net()\no = net.configure_optimizers(0.1, 3e-4)\nnet = FSDP(net)\nfor x in b:\n    net(x)\n",
+            "code.early_optimizers",
+        ),
+        (
+            "net = Net()\nkept = [p for p in net.parameters() if p.requires_grad]\n"
+            "o = torch.optim.SGD([{'params': kept}, {'params': net.head.parameters()}])\nnet = FSDP(net)\n",
+            "code.early_optimizers",
+        ),
     ],
 )
 def test_other_mistakes_are_found(text: str, name: str) -> None:
@@ -483,6 +559,10 @@ def test_other_mistakes_are_found(text: str, name: str) -> None:
         "for x in b:\n    model(x).backward()\n    model.module.log(x)\n",
         "for x in b:\n    model(x).backward()\n    if dist.get_rank() != 0:\n        continue\n    print(x)\n",
         "net = Net()\no = torch.optim.SGD(net.parameters())\nnet = FSDP(net, use_orig_params=True)\n",
+        "net = Net()\nhead = Head()\no = torch.optim.SGD([*net.parameters(), *head.parameters()])\nnet = FSDP(net)\n",
+        "net = FSDP(Net())\no = net.configure_optimizers(0.1)\n",
+        "net = Net()\no = other.configure_optimizers(0.1)\nnet = FSDP(net)\n",
+        "net = Net()\no = net.configure_optimizers(0.1)\nnet = FSDP(net)\no = net.configure_optimizers(0.1)\n",
         "def f(net):\n    torch.nn.utils.clip_grad_norm_(net.parameters(), 1)\n",
         "accum = 1\nfor i in tqdm(range(9)):\n    y = model(i)\n    if i % accum == 0 or i == 9:\n        y.backward()\n"
         "    else:\n        with model.no_sync():\n            y.backward()\n",
