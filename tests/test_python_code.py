@@ -267,6 +267,32 @@ def test_an_exchange_in_the_right_micro_batch_or_one_that_is_not_told(sync: str,
     assert "code.wrong_microsteps" not in found(accumulating(sync, step, loop))
 
 
+SYNC = "nullcontext() if (i + 1) % accum == 0 else model.no_sync()"
+WHOLE = "(i + 1) % accum == 0 or i + 1 == len(batches)"
+COUNTED = "(i + 1) % accum == 0 or i + 1 == steps"
+
+
+@pytest.mark.parametrize(
+    ("sync", "step", "more", "told"),
+    [
+        (SYNC, WHOLE, "", True),
+        (SYNC, "(i + 1) % args.accum == 0 or i == len(batches) - 1", "", False),
+        (SYNC.replace("accum", "args.accum"), WHOLE.replace("% accum", "% args.accum"), "", True),
+        (SYNC, COUNTED, "steps = 250", True),
+        (SYNC, COUNTED, "steps = 256", False),
+        (SYNC, COUNTED, "steps = len(batches)", True),
+        (SYNC, COUNTED, "steps = args.steps", False),
+        (SYNC, "(i + 1) % accum == 0 or i + 1 == len(others)", "", False),
+        (SYNC, "(i + 1) % accum == 0", "", False),
+        (f"nullcontext() if {WHOLE} else model.no_sync()", WHOLE, "", False),
+        (SYNC.replace("== 0", "== 0 or len(batches) - i <= accum"), WHOLE, "", False),
+    ],
+)
+def test_a_step_on_what_is_left_at_the_end_that_is_not_exchanged(sync: str, step: str, more: str, told: bool) -> None:
+    text = accumulating(sync, step)
+    assert ("code.wrong_microsteps" in found(f"{more}\n{text}")) is told
+
+
 @given(st.integers(2, 12), st.integers(0, 11))
 def test_only_the_last_micro_batch_is_the_right_one(accumulation: int, synced: int) -> None:
     text = f"""

@@ -14,8 +14,8 @@ from dtlint.languages.python.program import Definition, definition
 from dtlint.value import Value
 
 _NORMED = re.compile(
-    r"torchvision\.models\.(\w+\.)?((wide_)?resne(x)?t\d+\w*|densenet\d+|mobilenet_v[23]\w*|mnasnet\w+|efficientnet_\w+"
-    r"|regnet_\w+|shufflenet_\w+|googlenet|inception_v3|vgg\d+_bn)"
+    r"torchvision\.models\.(?:\w+\.)?(?:wide_resnet|resnet|resnext|densenet|mobilenet_v|mnasnet|efficientnet_|regnet_"
+    r"|shufflenet_|googlenet|inception_v)\w*|torchvision\.models\.(?:vgg\.)?vgg1[1369]_bn"
 )
 """Models of torchvision that have batch norms."""
 _BUFFERS = re.compile(r"\bBatchNorm[123]d\(|\bSyncBatchNorm\(|\bregister_buffer\(")

@@ -27,6 +27,7 @@ from dtlint.frameworks.code.microsteps import (
     turns,
 )
 from dtlint.frameworks.code.objects import kinds, makers
+from dtlint.frameworks.code.tails import Tail, tail_of
 from dtlint.frameworks.pytorch.names import DDP, FSDP1, FSDP2
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import calls
@@ -86,6 +87,9 @@ def _wrong(switch: Switch) -> Member | None:
     unknowns = open_accumulation(here, switch.loop, [*off, *tested, *on])
     if len(unknowns) > 1:
         return None
+    tail = None if after else tail_of(switch, [*off, *tested], on, unknowns)
+    if tail is not None:
+        return _tail_member(switch, step, tail)
     patterns = []
     for accumulation in SAMPLED if unknowns else SAMPLED[:1]:
         pattern = _pattern(here, switch.loop, ([*off, *tested], None if after else on), (unknowns, accumulation))
@@ -148,7 +152,24 @@ def _wrong_member(switch: Switch, step: Place, pattern: _Pattern, is_open: bool)
     }
     if is_open:
         numbers = dict.fromkeys(numbers, Unknown("the number of accumulated batches is not told"))
-    return Member(span, numbers, ((step_span, "the optimizer steps here"),))
+    whole: dict[str, Setting] = {"tail": written(False, span), "length": Unknown("it is no matter of the last batch")}
+    return Member(span, {**numbers, **whole}, ((step_span, "the optimizer steps here"),))
+
+
+def _tail_member(switch: Switch, step: Place, tail: Tail) -> Member:
+    """An exchange that is off in the last batch of an epoch, on which the optimizer steps in any case."""
+    span, step_span = switch.place.module.span(switch.place.node), _decides(step)
+    told = tail.length is not None and tail.accumulation is not None
+    rest = tail.length % tail.accumulation if tail.length is not None and tail.accumulation else 0
+    none = Unknown("the number of batches is not told")
+    fields: dict[str, Setting] = {
+        "tail": written(True, span),
+        "length": written(tail.length, step_span) if told else none,
+        "accumulation": written(tail.accumulation, step_span) if tail.accumulation else none,
+        "unsynced_micro_steps": written(rest, span) if told else none,
+        **dict.fromkeys(("synced_index", "step_index"), none),
+    }
+    return Member(span, fields, ((step_span, "the optimizer steps here"),))
 
 
 def _decides(step: Place) -> Span:
