@@ -821,3 +821,34 @@ def test_a_loss_is_divided_by_the_accumulation_once(made: str, loss: str, effect
     )
     text = f"{head}y = e(x)\nloss = {loss}\ne.backward(loss)\n"
     assert words_of(text, "config.conflicts", "effect") == ([effect] if effect else [])
+
+
+BY_HAND = """
+import lightning as L, torch
+class Own(L.LightningModule):
+    def __init__(self, every=4):
+        super().__init__()
+        self.automatic_optimization = False
+        self.every = every
+    def training_step(self, batch, index):
+        opt = self.optimizers()
+        self.manual_backward(self.net(batch) / self.every)
+"""
+
+
+@pytest.mark.parametrize(
+    ("step", "told"),
+    [
+        ("        if (index + 1) % self.every == 0:\n            opt.step()\n            opt.zero_grad()\n", True),
+        ("        if (index + 1) % 1 == 0:\n            opt.step()\n", False),
+        ("        opt.step()\n        opt.zero_grad()\n", False),
+        ("        opt.step()\n        if index % 100 == 0:\n            self.schedule.step()\n", False),
+        (
+            "        if index % 8 == 7:\n            opt.step()\n    def off(self):\n        return self.net.no_sync()\n",
+            False,
+        ),
+    ],
+)
+def test_a_module_of_lightning_that_accumulates_by_hand(step: str, told: bool) -> None:
+    program = link({"train.py": read_module(Source("train.py", BY_HAND + step + "L.Trainer(devices=8).fit(Own())\n"))})
+    assert ("code.unskipped_exchanges" in code.collections(program)) is told
