@@ -852,3 +852,62 @@ class Own(L.LightningModule):
 def test_a_module_of_lightning_that_accumulates_by_hand(step: str, told: bool) -> None:
     program = link({"train.py": read_module(Source("train.py", BY_HAND + step + "L.Trainer(devices=8).fit(Own())\n"))})
     assert ("code.unskipped_exchanges" in code.collections(program)) is told
+
+
+MEASURING = """
+accelerator = accelerate.Accelerator()
+net, opt, train, val = accelerator.prepare(Net(), opt, train_batches(), val_batches())
+own = DataLoader(data)
+best, bad = 9.0, 0
+for epoch in range(9):
+    for x in train:
+        accelerator.backward(net(x))
+        opt.step()
+    losses, total, count = [], 0, 0
+"""
+JUDGING = """
+    if score < best:
+        best, bad = score, 0
+    else:
+        bad += 1
+    if bad > 5:
+        break
+"""
+
+
+@pytest.mark.parametrize(
+    ("measure", "told"),
+    [
+        ("    for x in val:\n        losses.append(net(x))\n    score = torch.stack(losses).mean().item()\n", True),
+        ("    for x in val:\n        y = net(x)\n        total += y.item()\n    score = total / 9\n", True),
+        (
+            "    for x in DataLoader(data, sampler=DistributedSampler(data)):\n        total += net(x).item()\n"
+            "    score = total / 9\n",
+            True,
+        ),
+        ("    for x in own:\n        total += net(x).item()\n    score = total / 9\n", False),
+        ("    for x in val:\n        count += 1\n    score = count / 9\n", False),
+        ("    for x in val:\n        losses.append(net(x))\n    score = accelerator.gather(losses).mean()\n", False),
+        (
+            "    for x in val:\n        y = accelerator.gather_for_metrics(net(x))\n        losses.append(y)\n"
+            "    score = torch.stack(losses).mean()\n",
+            False,
+        ),
+        (
+            "    for x in val:\n        total += net(x)\n    dist.all_reduce(total)\n    score = total.item()\n",
+            False,
+        ),
+    ],
+)
+def test_a_training_that_ends_by_what_a_rank_measured_on_its_share(measure: str, told: bool) -> None:
+    text = MEASURING + measure + JUDGING
+    assert ("code.divergences" in found(text)) is told
+
+
+def test_an_accelerator_exchanges_without_a_wrapper_of_the_program() -> None:
+    text = MEASURING + "    for x in val:\n        total += net(x).item()\n    if total < 3:\n        break\n"
+    modules = {"train.py": read_module(Source("train.py", "import torch, accelerate\n" + text))}
+    assert "code.divergences" in code.collections(link(modules))
+    plain = text.replace("accelerator.backward(net(x))", "net(x).backward()")
+    modules = {"train.py": read_module(Source("train.py", "import torch, accelerate\n" + plain))}
+    assert "code.divergences" not in code.collections(link(modules))

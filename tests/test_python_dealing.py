@@ -143,6 +143,30 @@ def test_a_loader_that_an_accelerator_is_not_given(text: str, kinds: list[str]) 
     assert kept == kinds
 
 
+FABRIC = """
+import lightning as L
+from torch.utils.data import DataLoader
+from net import Net, optimizer, read
+fabric = L.Fabric(devices=8)
+model, optimizer = fabric.setup(Net(), optimizer)
+loader = DataLoader(read('a'), shuffle=True)
+"""
+FABRIC_TURN = "for x in loader:\n    fabric.backward(model(x).loss)\n    optimizer.step()\n"
+
+
+@pytest.mark.parametrize(
+    ("more", "kinds"),
+    [
+        ("", ["left out"]),
+        ("L.seed_everything(3)\n", ["left out, same"]),
+        ("loader = fabric.setup_dataloaders(loader)\n", []),
+        ("loader = fabric.setup_dataloaders(*loaders)\n", []),
+    ],
+)
+def test_a_loader_that_a_fabric_is_not_given(more: str, kinds: list[str]) -> None:
+    assert found("code.loaders", more + FABRIC_TURN, FABRIC) == kinds
+
+
 DEALT = {
     "a seed of the rank": "torch.manual_seed(3 + rank)\n" + loop("DataLoader(read('a'), shuffle=True)"),
     "a sampler elsewhere": "from mine import RankSampler\n" + loop("DataLoader(read('a'), shuffle=True)"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import texts
@@ -42,7 +42,13 @@ _DEALT = re.compile(_BY_HAND + r"|\.prepare\(|prepare_data_?loader")
 _DEALT_BESIDE = re.compile(
     _BY_HAND + r"|split_between_processes|device_specific|process_index\s*(::|\*|\+)|prepare_data_?loader"
 )
-"""The same for programs that have an Accelerator, which deals the loaders that it is given."""
+"""The same for programs that have an Accelerator or Fabric, which deals the loaders that it is given."""
+_DEALERS: Mapping[frozenset[str], str] = {
+    frozenset(("accelerator",)): "prepare",
+    frozenset(("fabric",)): "setup_dataloaders",
+}
+"""What wraps models and deals the samples of the loaders that it is given, and the method that is given them."""
+_GIVEN = ("prepare", "setup", "setup_module", "setup_dataloaders")
 _LEVELS = 3
 """How many names a data set is followed through, to the rank that picks its part."""
 _MAPS = re.compile(r"torchvision\.datasets\.(?!FakeData)\w+")
@@ -58,7 +64,8 @@ def loaders(program: Program) -> tuple[Member, ...]:
     """The collection `code.loaders`: `kind` of each training loader that deals wrongly, or may.
 
     "same": every rank certainly reads the same batches; "all": every rank reads all samples, in an order of its own;
-    "left out", "left out, same": so with an Accelerator that has prepared the model and not the loader;
+    "left out", "left out, same": so with an Accelerator or Fabric that wraps the model and is not given the loader,
+    which is for `dealer`;
     "world": a DistributedSampler that deals to all ranks there are, which is wrong under model parallelism.
     """
     return (*_undealt(program), *_unprepared(program), *_left_out(program), *_dealt_to_all(program))
@@ -95,7 +102,7 @@ def _kind(call: Call) -> str:
 
 
 def _left_out(program: Program) -> Iterator[Member]:
-    """Loaders that an Accelerator is not given, where all of the program's backward passes are its own."""
+    """Loaders that an Accelerator or a Fabric is not given, where all of the program's backward passes are its own."""
     prepared = _prepared(program)
     if not prepared or mentions(program, _DEALT_BESIDE) or _seeds_differ(program):
         return
@@ -104,29 +111,41 @@ def _left_out(program: Program) -> Iterator[Member]:
     for call in _whole(program, trained):
         if given.isdisjoint({*trained[id(call.place.node)], *_names_of(call)}):
             kind = "left out" if _kind(call) == "all" else "left out, same"
-            related = ((prepared[0].module.span(prepared[0].node), "what the Accelerator is given"),)
-            yield Member(call.head, texts(call.head, kind=kind), related)
+            related = ((prepared[0].module.span(prepared[0].node), "what is wrapped for the ranks"),)
+            yield Member(call.head, texts(call.head, kind=kind, dealer=_dealer(prepared[0])), related)
 
 
 def _prepared(program: Program) -> list[Place]:
-    """The calls by which a program gives its Accelerator what it wraps; none where one may hide, or where another
-    backward pass than the Accelerator's trains.
+    """The calls by which a program gives its Accelerator or Fabric what it wraps; none where one may hide, or where
+    another backward pass trains.
     """
-    calls_of = [
+    found = [
         place_of(program, module, site)
         for module in program.modules.values()
-        for word in ("prepare", "backward")
+        for word in ("backward", *_GIVEN)
         for site in module.called.get(word, ())
     ]
-    hidden = any(isinstance(node, ast.Starred) for place in calls_of for node in ast.walk(place.node))
-    own = all(_is_of_accelerator(place) for place in calls_of)
-    prepared = [place for place in calls_of if place.module.text(place.node).partition("(")[0].endswith("prepare")]
-    return prepared if own and not hidden else []
+    own = [place for place in found if _is_of_dealer(place)]
+    hidden = any(isinstance(node, ast.Starred) for place in own for node in ast.walk(place.node))
+    others = [place for place in found if place not in own and _spelled(place) in ("backward", "prepare")]
+    return [place for place in own if _spelled(place) != "backward"] if not hidden and not others else []
 
 
-def _is_of_accelerator(place: Place) -> bool:
+def _spelled(place: Place) -> str:
     function = place.node.func if isinstance(place.node, ast.Call) else None
-    return isinstance(function, ast.Attribute) and kinds(place.at(function.value)) == {"accelerator"}
+    return function.attr if isinstance(function, ast.Attribute) else ""
+
+
+def _is_of_dealer(place: Place) -> bool:
+    function = place.node.func if isinstance(place.node, ast.Call) else None
+    return isinstance(function, ast.Attribute) and kinds(place.at(function.value)) in _DEALERS
+
+
+def _dealer(given: Place) -> str:
+    """The method that a loader is to be given to, as the program would call it."""
+    function = given.node.func if isinstance(given.node, ast.Call) else None
+    assert isinstance(function, ast.Attribute)
+    return f"{dotted(function.value)}.{_DEALERS[kinds(given.at(function.value))]}"
 
 
 def _words(node: ast.AST) -> Iterator[str]:
