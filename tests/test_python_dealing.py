@@ -160,6 +160,7 @@ FABRIC_TURN = "for x in loader:\n    fabric.backward(model(x).loss)\n    optimiz
         ("", ["left out"]),
         ("L.seed_everything(3)\n", ["left out, same"]),
         ("loader = fabric.setup_dataloaders(loader)\n", []),
+        ("if streams:\n    loader = streaming()\n", []),
         ("loader = fabric.setup_dataloaders(*loaders)\n", []),
     ],
 )

@@ -107,7 +107,7 @@ def _left_out(program: Program) -> Iterator[Member]:
     if not prepared or mentions(program, _DEALT_BESIDE) or _seeds_differ(program):
         return
     given = {word for place in prepared for word in _words(place.node)}
-    trained = _trained_loaders(program)
+    trained = _trained_loaders(program, certain=True)
     for call in _whole(program, trained):
         if given.isdisjoint({*trained[id(call.place.node)], *_names_of(call)}):
             kind = "left out" if _kind(call) == "all" else "left out, same"
@@ -188,13 +188,18 @@ def _is_returned(call: Call) -> bool:
     return any(isinstance(end, Place) and end.node is call.place.node for end in ends)
 
 
-def _trained_loaders(program: Program) -> dict[int, set[str]]:
-    """The calls whose results loops turn over that go backward, each with the names by which they do."""
+def _trained_loaders(program: Program, certain: bool = False) -> dict[int, set[str]]:
+    """The calls whose results loops turn over that go backward, each with the names by which they do; `certain`: of
+    loops that turn over nothing but such loaders, whatever branch made them.
+    """
     found: dict[int, set[str]] = {}
     for place, site in passes(program):
         for iterable in turned_over(site):
             ends = [way.end for way in ways(place.at(iterable))]
-            for end in (end for end in ends if isinstance(end, Place)):
+            made = [end for end in ends if isinstance(end, Place)]
+            if certain and (len(made) < len(ends) or any(called(end) not in _LOADERS for end in made)):
+                continue
+            for end in made:
                 found.setdefault(id(end.node), set()).update(_words(iterable))
     return found
 
