@@ -47,10 +47,15 @@ def _growths(place: Place, name: str) -> Iterator[tuple[Place, tuple[ast.AST, ..
         if isinstance(binding.node, ast.AugAssign):
             yield place.at(binding.node.value)._replace(guards=binding.guards), binding.loops
     for site in (site for word in _GROWS for site in place.module.called.get(word, ())):
-        node = site.node
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and site.scope is place.scope:
-            if dotted(node.func.value) == name and len(node.args) == 1:
-                yield place_of(place.program, place.module, site).at(node.args[0]), site.loops
+        if site.scope is place.scope and (item := _grown_by(site.node, name)) is not None:
+            yield place_of(place.program, place.module, site).at(item), site.loops
+
+
+def _grown_by(node: ast.AST, name: str) -> ast.expr | None:
+    """The one item that a call puts into a list of this name."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or len(node.args) != 1:
+        return None
+    return node.args[0] if dotted(node.func.value) == name else None
 
 
 def _targets(loop: ast.For) -> frozenset[str]:
