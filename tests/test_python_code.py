@@ -49,6 +49,73 @@ if dist.is_initialized():
 """Constants that are no rank, and one that a rank is where there is no other."""
 
 
+STATE = "import torch.distributed.checkpoint.state_dict as sd\n"
+LONE_STATES = [
+    "o = sd.StateDictOptions(full_state_dict=True, cpu_offload=True)\nif dist.get_rank() == 0:\n"
+    "    sd.get_model_state_dict(net, options=o)",
+    "if dist.get_rank() == 0:\n    sd.set_model_state_dict(net, s,"
+    " options=sd.StateDictOptions(full_state_dict=True, broadcast_from_rank0=True))",
+]
+JOINT_STATES = [
+    "if dist.get_rank() == 0:\n    sd.get_model_state_dict(net, options=sd.StateDictOptions(cpu_offload=True))",
+    "if dist.get_rank() == 0:\n    sd.get_model_state_dict(net, options=options)",
+    "if dist.get_rank() == 0:\n    sd.get_model_state_dict(model, options=sd.StateDictOptions(full_state_dict=True))",
+    "if dist.get_rank() == 0:\n    sd.set_model_state_dict(net, s, options=sd.StateDictOptions(full_state_dict=True))",
+]
+"""What moves the state of a model between ranks, on the first alone; and what moves nothing."""
+
+
+@pytest.mark.parametrize("body", LONE_STATES)
+def test_a_state_that_the_first_rank_gathers_alone(body: str) -> None:
+    assert len(found(STATE + body)["code.guarded_collectives"]) == 1
+
+
+@pytest.mark.parametrize("body", JOINT_STATES)
+def test_a_state_that_a_rank_has_by_itself(body: str) -> None:
+    assert "code.guarded_collectives" not in found(STATE + body)
+
+
+def evaluating(built: str, alone: str, behind: str, more: str = "") -> str:
+    return f"""
+class Net(torch.nn.Module):
+    def __init__(self):
+        self.layers = [Block(), Block()]
+class Block(torch.nn.Module):
+    def __init__(self):
+        self.norm = torch.nn.BatchNorm2d(8)
+def measure(net, batches):
+    with torch.no_grad():
+        return sum(net(x) for x in batches) + sum(net(batches[0]))
+wrapped = DDP({built}.cuda(), device_ids=[0]{more})
+for epoch in range(3):
+    for x in b:
+        step(wrapped, x)
+    if dist.get_rank() == 0:
+        {alone}
+    {behind}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (evaluating("Net()", "measure(wrapped, val)", "dist.barrier()"), True),
+        (evaluating("Net()", "score = wrapped(x)", "dist.broadcast(y, 0)"), True),
+        (evaluating("torchvision.models.resnet50()", "measure(wrapped, val)", "dist.barrier()"), True),
+        (evaluating("torchvision.models.vit_b_16()", "measure(wrapped, val)", "dist.barrier()"), False),
+        (evaluating("Other()", "measure(wrapped, val)", "dist.barrier()"), False),
+        (evaluating("Net()", "measure(wrapped.module, val)", "dist.barrier()"), False),
+        (evaluating("Net()", "measure(wrapped, val)", "print(epoch)"), False),
+        (evaluating("Net()", "measure(wrapped, val)", "tune(wrapped); dist.barrier()"), False),
+        (evaluating("Net()", "measure(wrapped, val)", "dist.barrier()", ", broadcast_buffers=False"), False),
+        (evaluating("Net()", "measure(wrapped, val)", "dist.barrier()", ", **options"), False),
+    ],
+)
+def test_an_evaluation_of_the_first_rank_that_broadcasts_buffers(text: str, told: bool) -> None:
+    """Where the others come to DDP's next forward pass, that answers the broadcast."""
+    assert ("code.guarded_collectives" in found("import torchvision\n" + text)) is told
+
+
 def accumulating(sync: str, step: str, loop: str = "enumerate(batches)") -> str:
     return f"""
 accum = 4
@@ -198,6 +265,32 @@ def test_an_exchange_in_the_wrong_micro_batch(sync: str, step: str, loop: str) -
 )
 def test_an_exchange_in_the_right_micro_batch_or_one_that_is_not_told(sync: str, step: str, loop: str) -> None:
     assert "code.wrong_microsteps" not in found(accumulating(sync, step, loop))
+
+
+SYNC = "nullcontext() if (i + 1) % accum == 0 else model.no_sync()"
+WHOLE = "(i + 1) % accum == 0 or i + 1 == len(batches)"
+COUNTED = "(i + 1) % accum == 0 or i + 1 == steps"
+
+
+@pytest.mark.parametrize(
+    ("sync", "step", "more", "told"),
+    [
+        (SYNC, WHOLE, "", True),
+        (SYNC, "(i + 1) % args.accum == 0 or i == len(batches) - 1", "", False),
+        (SYNC.replace("accum", "args.accum"), WHOLE.replace("% accum", "% args.accum"), "", True),
+        (SYNC, COUNTED, "steps = 250", True),
+        (SYNC, COUNTED, "steps = 256", False),
+        (SYNC, COUNTED, "steps = len(batches)", True),
+        (SYNC, COUNTED, "steps = args.steps", False),
+        (SYNC, "(i + 1) % accum == 0 or i + 1 == len(others)", "", False),
+        (SYNC, "(i + 1) % accum == 0", "", False),
+        (f"nullcontext() if {WHOLE} else model.no_sync()", WHOLE, "", False),
+        (SYNC.replace("== 0", "== 0 or len(batches) - i <= accum"), WHOLE, "", False),
+    ],
+)
+def test_a_step_on_what_is_left_at_the_end_that_is_not_exchanged(sync: str, step: str, more: str, told: bool) -> None:
+    text = accumulating(sync, step)
+    assert ("code.wrong_microsteps" in found(f"{more}\n{text}")) is told
 
 
 @given(st.integers(2, 12), st.integers(0, 11))
@@ -469,6 +562,15 @@ def test_what_stands_behind_the_end_of_a_function_is_not_judged(end: str, told: 
         ("for x in b:\n    y = model(x)\n    if y.isnan():\n        continue\n    y.backward()\n", "code.divergences"),
         ("net = FSDP(Net())\ntorch.nn.utils.clip_grad_norm_(net.parameters(), 1)\n", "code.shard_clips"),
         ("net = Net()\no = torch.optim.SGD(net.parameters())\nnet = FSDP(net)\n", "code.early_optimizers"),
+        (
+            "net = Net()\no = net.configure_optimizers(0.1, 3e-4)\nnet = FSDP(net)\nfor x in b:\n    net(x)\n",
+            "code.early_optimizers",
+        ),
+        (
+            "net = Net()\nkept = [p for p in net.parameters() if p.requires_grad]\n"
+            "o = torch.optim.SGD([{'params': kept}, {'params': net.head.parameters()}])\nnet = FSDP(net)\n",
+            "code.early_optimizers",
+        ),
     ],
 )
 def test_other_mistakes_are_found(text: str, name: str) -> None:
@@ -483,6 +585,10 @@ def test_other_mistakes_are_found(text: str, name: str) -> None:
         "for x in b:\n    model(x).backward()\n    model.module.log(x)\n",
         "for x in b:\n    model(x).backward()\n    if dist.get_rank() != 0:\n        continue\n    print(x)\n",
         "net = Net()\no = torch.optim.SGD(net.parameters())\nnet = FSDP(net, use_orig_params=True)\n",
+        "net = Net()\nhead = Head()\no = torch.optim.SGD([*net.parameters(), *head.parameters()])\nnet = FSDP(net)\n",
+        "net = FSDP(Net())\no = net.configure_optimizers(0.1)\n",
+        "net = Net()\no = other.configure_optimizers(0.1)\nnet = FSDP(net)\n",
+        "net = Net()\no = net.configure_optimizers(0.1)\nnet = FSDP(net)\no = net.configure_optimizers(0.1)\n",
         "def f(net):\n    torch.nn.utils.clip_grad_norm_(net.parameters(), 1)\n",
         "accum = 1\nfor i in tqdm(range(9)):\n    y = model(i)\n    if i % accum == 0 or i == 9:\n        y.backward()\n"
         "    else:\n        with model.no_sync():\n            y.backward()\n",
@@ -715,3 +821,93 @@ def test_a_loss_is_divided_by_the_accumulation_once(made: str, loss: str, effect
     )
     text = f"{head}y = e(x)\nloss = {loss}\ne.backward(loss)\n"
     assert words_of(text, "config.conflicts", "effect") == ([effect] if effect else [])
+
+
+BY_HAND = """
+import lightning as L, torch
+class Own(L.LightningModule):
+    def __init__(self, every=4):
+        super().__init__()
+        self.automatic_optimization = False
+        self.every = every
+    def training_step(self, batch, index):
+        opt = self.optimizers()
+        self.manual_backward(self.net(batch) / self.every)
+"""
+
+
+@pytest.mark.parametrize(
+    ("step", "told"),
+    [
+        ("        if (index + 1) % self.every == 0:\n            opt.step()\n            opt.zero_grad()\n", True),
+        ("        if (index + 1) % 1 == 0:\n            opt.step()\n", False),
+        ("        opt.step()\n        opt.zero_grad()\n", False),
+        ("        opt.step()\n        if index % 100 == 0:\n            self.schedule.step()\n", False),
+        (
+            "        if index % 8 == 7:\n            opt.step()\n    def off(self):\n        return self.net.no_sync()\n",
+            False,
+        ),
+    ],
+)
+def test_a_module_of_lightning_that_accumulates_by_hand(step: str, told: bool) -> None:
+    program = link({"train.py": read_module(Source("train.py", BY_HAND + step + "L.Trainer(devices=8).fit(Own())\n"))})
+    assert ("code.unskipped_exchanges" in code.collections(program)) is told
+
+
+MEASURING = """
+accelerator = accelerate.Accelerator()
+net, opt, train, val = accelerator.prepare(Net(), opt, train_batches(), val_batches())
+own = DataLoader(data)
+best, bad = 9.0, 0
+for epoch in range(9):
+    for x in train:
+        accelerator.backward(net(x))
+        opt.step()
+    losses, total, count = [], 0, 0
+"""
+JUDGING = """
+    if score < best:
+        best, bad = score, 0
+    else:
+        bad += 1
+    if bad > 5:
+        break
+"""
+
+
+@pytest.mark.parametrize(
+    ("measure", "told"),
+    [
+        ("    for x in val:\n        losses.append(net(x))\n    score = torch.stack(losses).mean().item()\n", True),
+        ("    for x in val:\n        y = net(x)\n        total += y.item()\n    score = total / 9\n", True),
+        (
+            "    for x in DataLoader(data, sampler=DistributedSampler(data)):\n        total += net(x).item()\n"
+            "    score = total / 9\n",
+            True,
+        ),
+        ("    for x in own:\n        total += net(x).item()\n    score = total / 9\n", False),
+        ("    for x in val:\n        count += 1\n    score = count / 9\n", False),
+        ("    for x in val:\n        losses.append(net(x))\n    score = accelerator.gather(losses).mean()\n", False),
+        (
+            "    for x in val:\n        y = accelerator.gather_for_metrics(net(x))\n        losses.append(y)\n"
+            "    score = torch.stack(losses).mean()\n",
+            False,
+        ),
+        (
+            "    for x in val:\n        total += net(x)\n    dist.all_reduce(total)\n    score = total.item()\n",
+            False,
+        ),
+    ],
+)
+def test_a_training_that_ends_by_what_a_rank_measured_on_its_share(measure: str, told: bool) -> None:
+    text = MEASURING + measure + JUDGING
+    assert ("code.divergences" in found(text)) is told
+
+
+def test_an_accelerator_exchanges_without_a_wrapper_of_the_program() -> None:
+    text = MEASURING + "    for x in val:\n        total += net(x).item()\n    if total < 3:\n        break\n"
+    modules = {"train.py": read_module(Source("train.py", "import torch, accelerate\n" + text))}
+    assert "code.divergences" in code.collections(link(modules))
+    plain = text.replace("accelerator.backward(net(x))", "net(x).backward()")
+    modules = {"train.py": read_module(Source("train.py", "import torch, accelerate\n" + plain))}
+    assert "code.divergences" not in code.collections(link(modules))

@@ -87,6 +87,88 @@ def test_samples_that_nobody_deals(text: str, kind: str) -> None:
     assert found("code.loaders", text) == [kind]
 
 
+PREPARING = """
+import torch
+from accelerate import Accelerator
+from accelerate.utils import set_seed
+from torch.utils.data import DataLoader
+from net import Net, optimizer, read
+accelerator = Accelerator()
+"""
+TURN = "for x in loader:\n    accelerator.backward(model(x).loss)\n    optimizer.step()\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        (
+            "loader = DataLoader(read('a'), shuffle=True)\nmodel, o = accelerator.prepare(Net(), optimizer)\n",
+            ["left out"],
+        ),
+        (
+            "set_seed(3)\nloader = DataLoader(read('a'), shuffle=True)\nmodel = accelerator.prepare(Net())\n",
+            ["left out, same"],
+        ),
+        (
+            "loader = DataLoader(read('a'), shuffle=True)\nmodel, loader = accelerator.prepare(Net(), loader)\n",
+            [],
+        ),
+        (
+            "loader = DataLoader(read('a'), shuffle=True)\nmodel = accelerator.prepare(Net())\n"
+            "dealt = accelerator.prepare_data_loader(loader)\n",
+            [],
+        ),
+        (
+            "loader = DataLoader(read('a'), shuffle=True)\nparts = [Net(), loader]\nmodel, _ = accelerator.prepare(*parts)\n",
+            [],
+        ),
+        (
+            "set_seed(3, device_specific=True)\nloader = DataLoader(read('a'), shuffle=True)\n"
+            "model = accelerator.prepare(Net())\n",
+            [],
+        ),
+        (
+            "from torch.utils.data import DistributedSampler\ndata = read('a')\n"
+            "loader = DataLoader(data, sampler=DistributedSampler(data))\nmodel = accelerator.prepare(Net())\n",
+            [],
+        ),
+        (
+            "data = read('a')[accelerator.process_index::accelerator.num_processes]\n"
+            "loader = DataLoader(data, shuffle=True)\nmodel = accelerator.prepare(Net())\n",
+            [],
+        ),
+    ],
+)
+def test_a_loader_that_an_accelerator_is_not_given(text: str, kinds: list[str]) -> None:
+    kept = [kind for kind in found("code.loaders", text + TURN, PREPARING) if kind != "world"]
+    assert kept == kinds
+
+
+FABRIC = """
+import lightning as L
+from torch.utils.data import DataLoader
+from net import Net, optimizer, read
+fabric = L.Fabric(devices=8)
+model, optimizer = fabric.setup(Net(), optimizer)
+loader = DataLoader(read('a'), shuffle=True)
+"""
+FABRIC_TURN = "for x in loader:\n    fabric.backward(model(x).loss)\n    optimizer.step()\n"
+
+
+@pytest.mark.parametrize(
+    ("more", "kinds"),
+    [
+        ("", ["left out"]),
+        ("L.seed_everything(3)\n", ["left out, same"]),
+        ("loader = fabric.setup_dataloaders(loader)\n", []),
+        ("if streams:\n    loader = streaming()\n", []),
+        ("loader = fabric.setup_dataloaders(*loaders)\n", []),
+    ],
+)
+def test_a_loader_that_a_fabric_is_not_given(more: str, kinds: list[str]) -> None:
+    assert found("code.loaders", more + FABRIC_TURN, FABRIC) == kinds
+
+
 DEALT = {
     "a seed of the rank": "torch.manual_seed(3 + rank)\n" + loop("DataLoader(read('a'), shuffle=True)"),
     "a sampler elsewhere": "from mine import RankSampler\n" + loop("DataLoader(read('a'), shuffle=True)"),

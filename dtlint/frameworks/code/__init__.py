@@ -36,7 +36,7 @@ def _collectors(words: set[str]) -> Iterator[tuple[str, Collector]]:
 
     Each is imported for the programs that need it only: most have neither a rank nor a gradient.
     """
-    if "backward" in words or "step" in words:
+    if words & {"backward", "manual_backward", "step"}:
         yield from _of_training()
     if "DistributedSampler" in words:
         from dtlint.frameworks.code.samplers import samplers

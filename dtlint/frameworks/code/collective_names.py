@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 
+from dtlint.frameworks.code.buffers import sends_buffers
 from dtlint.frameworks.code.objects import UNKNOWN, kinds, makers
 from dtlint.frameworks.pytorch.names import DDP, FSDP1
 from dtlint.languages.python.bindings import dotted, enclosing_class
-from dtlint.languages.python.calls import called
+from dtlint.languages.python.calls import argument, call_at, called, passed
 from dtlint.languages.python.constants import evaluate
+from dtlint.languages.python.following import ways
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Place
 from dtlint.languages.python.program import imports_from
@@ -46,9 +48,10 @@ OPEN = frozenset(
 _PACKAGES = ("torch.distributed", "torch.distributed.distributed_c10d", "deepspeed.comm")
 
 ALWAYS, SHARDED, STAGE_3, ENGINE, FSDP = "always", "sharded", "stage 3", "engine", "fsdp"
-BARRIER = "lightning 2.1"
+BARRIER, BUFFERS = "lightning 2.1", "buffers"
 """What a call needs to hold a collective: nothing, a sharded model, ZeRO-3, DeepSpeed or FSDP behind a front end, FSDP
-alone, or a release of Lightning whose Trainer.save_checkpoint ends in a barrier (trainer.py of 2.1.0; 2.0.9 has none).
+alone, a release of Lightning whose Trainer.save_checkpoint ends in a barrier (trainer.py of 2.1.0; 2.0.9 has none), or
+that the other ranks do not run DDP's forward pass next, which broadcasts the buffers of the model in evaluation too.
 """
 
 _METHODS: Mapping[str, Mapping[str, str]] = {
@@ -116,18 +119,21 @@ _FUNCTIONS: Mapping[str, str] = {
     "deepspeed.initialize": ALWAYS,
     "deepspeed.zero.GatheredParameters": STAGE_3,
 }
-_FULL_STATE = tuple(
-    f"torch.distributed.checkpoint.state_dict.{name}"
-    for name in ("get_model_state_dict", "get_optimizer_state_dict", "get_state_dict")
-)
-"""Functions that gather the whole state, if their options ask for it."""
+_OF_STATE: Mapping[str, str] = {
+    **dict.fromkeys(("get_model_state_dict", "get_optimizer_state_dict", "get_state_dict"), "full_state_dict"),
+    **dict.fromkeys(("set_model_state_dict", "set_optimizer_state_dict", "set_state_dict"), "broadcast_from_rank0"),
+}
+"""Functions of torch.distributed.checkpoint.state_dict that gather the whole state from the shards, or send it from
+rank 0, and the option that asks for it.
+"""
+_STATE_PACKAGE = "torch.distributed.checkpoint.state_dict"
 _LOGS = ("log", "log_dict")
 """Methods of a LightningModule that sum a value over the ranks where they are told to (sync_dist)."""
 _WORDS = frozenset(
     (
         *OPEN,
         *(method for methods in _METHODS.values() for method in methods),
-        *(name.rpartition(".")[2] for name in (*_FUNCTIONS, *_FULL_STATE)),
+        *(name.rpartition(".")[2] for name in (*_FUNCTIONS, *_OF_STATE)),
         *_LOGS,
         "full_tensor",
         "compute",
@@ -161,10 +167,25 @@ def collective_at(place: Place) -> Collective | None:
     if name in _FUNCTIONS:
         unwritten = any(keyword.arg in ("no_dist", "process_group", "enabled") for keyword in node.keywords)
         return None if unwritten else Collective(last, word, _FUNCTIONS[name])
-    if name in _FULL_STATE:
-        whole = "full_state_dict=True" in place.module.text(node, 400).replace(" ", "")
-        return Collective(last, "get_state_dict") if whole else None
+    if package == _STATE_PACKAGE and word in _OF_STATE:
+        return Collective(last, f"{word[:3]}_state_dict") if _moves_state(place, name, _OF_STATE[word]) else None
     return _of_method(place, node, last)
+
+
+def _moves_state(place: Place, name: str, option: str) -> bool:
+    """Whether the options of such a function certainly ask for it; a model of DDP has no shards to gather."""
+    call = call_at(place, name)
+    whole = option == "full_state_dict" and any(kinds(item.place) == {"ddp"} for item in passed(call, "model", 0))
+    ends = [way.end for item in passed(call, "options") for way in ways(item.place)]
+    return not whole and bool(ends) and all(isinstance(end, Place) and _asks_for(end, option) for end in ends)
+
+
+def _asks_for(options: Place, name: str) -> bool:
+    """Whether `StateDictOptions(...)` turns an option on."""
+    if called(options) != f"{_STATE_PACKAGE}.StateDictOptions":
+        return False
+    value = argument(call_at(options, called(options)), name)
+    return isinstance(value, Value) and value.value is True
 
 
 def _spans_all(place: Place, node: ast.Call, word: str) -> bool:
@@ -249,11 +270,13 @@ def _imports(place: Place, kind: str) -> bool:
 
 
 def _of_model(place: Place, node: ast.Call) -> Collective | None:
-    """The forward pass of a model whose weights are gathered in it."""
+    """The forward pass of a model whose weights are gathered in it, or whose buffers are broadcast."""
     if isinstance(node.func, ast.Name | ast.Attribute) and dotted(node.func) and not called(place).startswith("torch."):
         found = kinds(place.at(node.func))
         if found == {"fsdp1"}:
             return Collective(f"{dotted(node.func)}()", "forward")
         if found == {"deepspeed"}:
             return Collective(f"{dotted(node.func)}()", "forward", STAGE_3)
+        if found == {"ddp"} and sends_buffers(place.at(node.func)):
+            return Collective(f"{dotted(node.func)}()", "forward", BUFFERS)
     return None

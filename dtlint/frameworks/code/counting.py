@@ -40,12 +40,15 @@ _COMPARISONS: Mapping[type[ast.cmpop], Callable[[int, int], bool]] = {
 class Turn(NamedTuple):
     """One turn of a loop: what its counter is worth, and what stands for numbers that the files do not tell.
 
-    `unknowns` holds the texts of expressions that are taken to be `accumulation`.
+    `unknowns` holds the texts of expressions that are taken to be `accumulation`, `counts` those (`len(loader)`) that
+    are taken to be `length`.
     """
 
     counters: Mapping[int, int]
     unknowns: frozenset[str]
     accumulation: int
+    counts: frozenset[str] = frozenset()
+    length: int = 0
 
 
 def counter_of(place: Place, loop: ast.AST) -> tuple[ast.AST, int] | None:
@@ -132,6 +135,8 @@ def worth(place: Place, turn: Turn) -> int | None:
     if isinstance(node, ast.Call) and dotted(node.func) == "bool" and len(node.args) == 1:
         inner = worth(place.inner(node.args[0]), turn)
         return None if inner is None else int(bool(inner))
+    if isinstance(node, ast.Call) and place.module.text(node) in turn.counts:
+        return turn.length
     return _named(place, turn)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dtlint.frameworks import Member
 from dtlint.frameworks.code.collective_names import OPEN
 from dtlint.frameworks.code.loaders import loaders
-from dtlint.frameworks.code.loss_factors import bound
+from dtlint.frameworks.code.loss_factors import bound, is_handed_over
 from dtlint.frameworks.code.mentions import passes
 from dtlint.frameworks.code.partial_values import known_in_part
 from dtlint.frameworks.code.ranks import asks_for_ranks, side_of
@@ -17,7 +17,7 @@ from dtlint.frameworks.pytorch.names import DDP, FSDP1, FSDP2
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import calls
 from dtlint.languages.python.names import qualified
-from dtlint.languages.python.places import Budget, Place
+from dtlint.languages.python.places import Budget, Place, place_of
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import stands
 from dtlint.languages.python.switches import is_off
@@ -36,6 +36,8 @@ _AGREEING = OPEN - {"reduce", "gather", "gather_object", "barrier", "monitored_b
 """Collectives after which all ranks hold the same."""
 _CLOCKS = frozenset({"time.time", "time.monotonic", "time.perf_counter"})
 """Functions that tell every rank something of its own."""
+_OF_SOME = frozenset({"rank", "reduced", "partial", "dealt"})
+"""Causes that part ranks which train on the same batches too."""
 _OF_ALL = frozenset({"KeyboardInterrupt", "SystemExit", "StopIteration", "GeneratorExit"})
 """Exceptions that come to all ranks, or that end their data and not their batch."""
 
@@ -50,7 +52,7 @@ class _Exit(NamedTuple):
 def divergences(program: Program) -> tuple[Member, ...]:
     """Where not all ranks go on with a training loop in the same turn: the `break`, `continue` and `return` on what a
     rank alone knows, and exceptions of a backward pass that are caught. `cause` is rank, loss, clock, exception,
-    reduced (a sum that one rank was given) or partial (what only some ranks set).
+    reduced (a sum that one rank was given), dealt (measured on a share of the samples) or partial (what only some set).
     """
     found = []
     for module in program.modules.values():
@@ -64,8 +66,8 @@ def divergences(program: Program) -> tuple[Member, ...]:
                 ]
                 found += [_caught(module, loop, node) for node in _catching(place, loop)]
     found += _by_values_of_some(program, {(member.place.path, member.place.start) for member in found})
-    if not found or all(stands(call.place) is False for call in calls(program, _EXCHANGING)):
-        return ()
+    if found and all(stands(call.place) is False for call in calls(program, _EXCHANGING)):
+        found = [member for member in found if _is_of_some(member)] if _is_handed_over(program) else []
     return tuple(member for member in found if _is_of_some(member) or not _is_the_same_for_all(program))
 
 
@@ -102,10 +104,22 @@ def _told(place: Place, item: _Exit, cause: str, test: ast.expr, *related: tuple
     return Member(span, fields, (left, *related))
 
 
+def _is_handed_over(program: Program) -> bool:
+    """Whether the program's backward passes are an Accelerator's or a Fabric's, which exchange where there are several
+    ranks.
+    """
+    sites = [
+        place_of(program, module, site)
+        for module in program.modules.values()
+        for site in module.called.get("backward", ())
+    ]
+    return bool(sites) and all(is_handed_over(place) for place in sites)
+
+
 def _is_of_some(member: Member) -> bool:
     """Whether ranks part that train on the same batches too."""
     cause = member.fields["cause"]
-    return isinstance(cause, Value) and cause.value in ("rank", "reduced", "partial")
+    return isinstance(cause, Value) and cause.value in _OF_SOME
 
 
 def _is_the_same_for_all(program: Program) -> bool:

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from dtlint.frameworks import Member
 from dtlint.frameworks.code.counting import Turn, open_numbers, turns_of, worth
@@ -21,12 +21,14 @@ from dtlint.frameworks.code.microsteps import (
     is_inside,
     no_sync_calls,
     open_accumulation,
+    optimizer_steps,
     outermost,
     steps_of,
     switches,
     turns,
 )
 from dtlint.frameworks.code.objects import kinds, makers
+from dtlint.frameworks.code.tails import Tail, tail_of
 from dtlint.frameworks.pytorch.names import DDP, FSDP1, FSDP2
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import calls
@@ -86,6 +88,9 @@ def _wrong(switch: Switch) -> Member | None:
     unknowns = open_accumulation(here, switch.loop, [*off, *tested, *on])
     if len(unknowns) > 1:
         return None
+    tail = None if after else tail_of(switch, [*off, *tested], on, unknowns)
+    if tail is not None:
+        return _tail_member(switch, step, tail)
     patterns = []
     for accumulation in SAMPLED if unknowns else SAMPLED[:1]:
         pattern = _pattern(here, switch.loop, ([*off, *tested], None if after else on), (unknowns, accumulation))
@@ -148,7 +153,24 @@ def _wrong_member(switch: Switch, step: Place, pattern: _Pattern, is_open: bool)
     }
     if is_open:
         numbers = dict.fromkeys(numbers, Unknown("the number of accumulated batches is not told"))
-    return Member(span, numbers, ((step_span, "the optimizer steps here"),))
+    whole: dict[str, Setting] = {"tail": written(False, span), "length": Unknown("it is no matter of the last batch")}
+    return Member(span, {**numbers, **whole}, ((step_span, "the optimizer steps here"),))
+
+
+def _tail_member(switch: Switch, step: Place, tail: Tail) -> Member:
+    """An exchange that is off in the last batch of an epoch, on which the optimizer steps in any case."""
+    span, step_span = switch.place.module.span(switch.place.node), _decides(step)
+    told = tail.length is not None and tail.accumulation is not None
+    rest = tail.length % tail.accumulation if tail.length is not None and tail.accumulation else 0
+    none = Unknown("the number of batches is not told")
+    fields: dict[str, Setting] = {
+        "tail": written(True, span),
+        "length": written(tail.length, step_span) if told else none,
+        "accumulation": written(tail.accumulation, step_span) if tail.accumulation else none,
+        "unsynced_micro_steps": written(rest, span) if told else none,
+        **dict.fromkeys(("synced_index", "step_index"), none),
+    }
+    return Member(span, fields, ((step_span, "the optimizer steps here"),))
 
 
 def _decides(step: Place) -> Span:
@@ -245,19 +267,40 @@ def late_flags(program: Program) -> tuple[Member, ...]:
 def unskipped_exchanges(program: Program) -> tuple[Member, ...]:
     """Loops that accumulate under DDP and exchange the gradients of every batch."""
     texts = [module.source.text for module in program.modules.values()]
-    if any(word in text for text in texts for word in (*SILENCERS, FLAG, "accumulate(", "set_sync")):
+    if any(
+        word in text for text in texts for word in (*SILENCERS, FLAG, "accumulate(", "set_sync", "block_backward_sync")
+    ):
         return ()
     sharded = any(True for _ in calls(program, (*FSDP1, *FSDP2)))
     if sharded or "deepspeed" in " ".join(name for m in program.modules.values() for name in m.imports):
         return ()
     wraps = [call.head for call in calls(program, DDP) if stands(call.place) is not False]
-    found = []
+    found = [*_by_hand(program)]
     for module in program.modules.values():
         for site in module.called.get("backward", ()):
             wrap = wraps[0] if wraps else _wrapped_by(place_of(program, module, site))
             member = _accumulating(program, module, site, wrap) if wrap is not None else None
             found += [member] if member is not None else []
     return tuple(found)
+
+
+def _by_hand(program: Program) -> Iterator[Member]:
+    """LightningModules that step in some batches only of those in which they go backward (`manual_backward`): of
+    manual optimization the Trainer leaves no exchange out.
+    """
+    for module in program.modules.values():
+        for site in module.called.get("manual_backward", ()):
+            backward = place_of(program, module, site)
+            steps = [step for step in optimizer_steps(backward) if not set(backward.guards) > set(step.guards)]
+            tests = {id(guard.test) for step in steps for guard in step.guards if guard not in site.guards}
+            if site.loops or len(tests) != 1 or any(step.guards == site.guards for step in steps):
+                continue
+            own = ((steps[0], guard) for guard in steps[0].guards if guard not in site.guards)
+            accumulation = _modulus(own)
+            if accumulation is not None and stands(backward) is not False:
+                related = ((_decides(steps[0]), "the optimizer steps here"),)
+                span = module.span(site.node)
+                yield Member(span, {"accumulation": accumulation, "by_hand": written(True, span)}, related)
 
 
 def _wrapped_by(backward: Place) -> Span | None:
@@ -290,12 +333,12 @@ def _accumulating(program: Program, module: Module, site: Site, wrap: Span) -> M
     if len(steps) != 1:
         return None
     step = steps[0]
-    accumulation = _inner_turns(place, loop, step) if loop not in _loops(step) else _modulus(step, loop)
+    accumulation = _inner_turns(place, loop, step) if loop not in _loops(step) else _modulus(conditions_in(step, loop))
     if accumulation is None:
         return None
     span = module.span(site.node)
     related = ((_decides(step), "the optimizer steps here"), (wrap, "DDP exchanges in every backward pass"))
-    return Member(span, {"accumulation": accumulation}, related)
+    return Member(span, {"accumulation": accumulation, "by_hand": written(False, span)}, related)
 
 
 def _inner_turns(place: Place, loop: ast.For, step: Place) -> Setting | None:
@@ -310,21 +353,23 @@ def _zeroes(loop: ast.For) -> bool:
     return any(isinstance(node, ast.Attribute) and node.attr == "zero_grad" for node in ast.walk(loop))
 
 
-def _modulus(step: Place, loop: ast.For) -> Setting | None:
+def _modulus(conditions: Iterable[tuple[Place, Guard]]) -> Setting | None:
     """A of `if (i + 1) % A == 0: step`."""
-    tests = [guard.test for _, guard in conditions_in(step, loop) if guard.test is not None]
     parts = [
-        node
-        for test in tests
-        for node in ast.walk(test)
+        place.at(node)
+        for place, guard in conditions
+        if guard.test is not None
+        for node in ast.walk(guard.test)
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod)
     ]
-    if len(parts) != 1:
+    remainder = parts[0].node if len(parts) == 1 else None
+    if not isinstance(remainder, ast.BinOp):
         return None
-    if open_numbers(step.at(parts[0].right)):
-        return _by_default(step.at(parts[0].right))
-    value = worth(step._replace(node=parts[0].right, budget=Budget()), Turn({}, frozenset(), 0))
-    return written(value, step.module.span(parts[0])) if value is not None and value > 1 else None
+    divisor = parts[0].at(remainder.right)
+    if open_numbers(divisor):
+        return _by_default(divisor)
+    value = worth(divisor._replace(budget=Budget()), Turn({}, frozenset(), 0))
+    return written(value, divisor.module.span(remainder)) if value is not None and value > 1 else None
 
 
 def _by_default(place: Place) -> Setting | None:

@@ -9,7 +9,7 @@ from itertools import islice
 from types import UnionType
 
 from dtlint.frameworks import Member
-from dtlint.frameworks.code.collective_names import FSDP, SHARDED, STAGE_3
+from dtlint.frameworks.code.collective_names import BUFFERS, FSDP, SHARDED, STAGE_3
 from dtlint.frameworks.code.listeners import is_received
 from dtlint.frameworks.code.ranks import Side, asks_for_mesh_rank, bindings_at, is_alone, side_of
 from dtlint.frameworks.code.reached import Reached, Search, first_only
@@ -27,6 +27,9 @@ from dtlint.source import Edit, Span
 from dtlint.value import Setting, written
 
 MAX_MEMBERS = 30
+_MEETINGS = frozenset(
+    {"barrier", "monitored_barrier", "all_reduce", "all_gather", "broadcast", "broadcast_object_list"}
+)
 _RANK_TEXT = re.compile(r"rank|main|master|zero|process|chief|primary|root", re.IGNORECASE)
 
 
@@ -63,12 +66,48 @@ def _found(program: Program, module: Module) -> dict[tuple[str, int], Member]:
             continue
         if guarded.side == "first" and is_received(search, guarded.place, reached.collective.operation):
             continue
+        if reached.collective.needs == BUFFERS and not _meets_other(search, guarded):
+            continue
         needs = _needs(guarded, reached)
         if needs and stands(guarded.place) is not False:
             found[key] = _member(guarded, reached, needs)
         if len(found) >= MAX_MEMBERS:
             break
     return found
+
+
+def _meets_other(search: Search, guarded: _Guarded) -> bool:
+    """Whether the ranks that do not pass come to another collective next, behind the condition. Where they go on to
+    DDP's forward pass, that joins the broadcast of the buffers, which is left out once after a pass without gradients.
+    """
+    test = guarded.guard.test if guarded.guard is not None else None
+    outer = frozenset(id(guard.test) for guard in guarded.place.guards if guard.test is not test)
+    for site in _behind_in_turn(guarded.place):
+        if not all(id(guard.test) in outer for guard in site.guards):
+            continue
+        found = search.operations(place_of(search.program, guarded.place.module, site))
+        if "forward" in found or _trains(site.node, guarded.place.node):
+            return False
+        if found & _MEETINGS:
+            return True
+    return False
+
+
+def _behind_in_turn(place: Place) -> Iterator[Site]:
+    """The calls behind a place in the same turn of the loops around it."""
+    loops = next((site.loops for site in place.scope.sites if site.node is place.node), ())
+    end = getattr(place.node, "end_lineno", 0)
+    sites = (site for site in place.scope.sites if isinstance(site.node, ast.Call) and site.loops == loops)
+    return (site for site in sites if getattr(site.node, "lineno", 0) > end)
+
+
+def _trains(node: ast.AST, evaluation: ast.AST) -> bool:
+    """Whether a call goes backward, or is given what an evaluation has, so that it may run the model's forward pass."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward":
+        return True
+    names = {part.id for part in ast.walk(evaluation) if isinstance(part, ast.Name)}
+    given = [*node.args, *(keyword.value for keyword in node.keywords)] if isinstance(node, ast.Call) else []
+    return any(isinstance(part, ast.Name) and part.id in names for part in given)
 
 
 def _fills_groups(guarded: _Guarded, reached: Reached) -> bool:

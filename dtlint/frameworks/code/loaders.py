@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.code.lone_runs import is_for_one_rank
 from dtlint.frameworks.code.loss_factors import AVERAGING
 from dtlint.frameworks.code.mentions import holds_rank, mentions, passes, turned_over
+from dtlint.frameworks.code.objects import kinds
 from dtlint.frameworks.code.samplers import SAMPLERS, is_for_evaluation, is_left_to_front_end
 from dtlint.languages.python.bindings import dotted, enclosing_class
 from dtlint.languages.python.calls import Call, argument, called, calls, passed
@@ -29,14 +30,25 @@ _LOCAL_SAMPLERS = tuple(
     f"torch.utils.data.{module}{name}" for module in ("", "sampler.") for name in ("RandomSampler", "SequentialSampler")
 )
 """Samplers that know of no ranks: each goes through the whole data set."""
-_DEALT = re.compile(
+_BY_HAND = (
     r"(?<!\bRandom)(?<!\bSequential)Sampler"
     r"|sampler\s*=(?!\s*([\w.]{1,40}\.)?(Random|Sequential)Sampler\(|\s*(self\.)?\w{0,40}sampler\b(?!\s*[.(\[]))"
     r"|[Rr]ank\s*::|num_shards|num_replicas|\.shard\(|split_by_(node|rank)|split_dataset_by_node|IterableDataset"
-    r"|webdataset|\bwds\b|datapipes|ffcv|dali|StreamingDataset|\.prepare\(|prepare_data_?loader|tensor_parallel|pipeline_parallel|PipelineModule|init_device_mesh"
+    r"|webdataset|\bwds\b|datapipes|ffcv|dali|StreamingDataset|tensor_parallel|pipeline_parallel|PipelineModule|init_device_mesh"
     r"|initialize_model_parallel|\bmpu\b|training_data\s*=|deepspeed_io|rank\s*\*|\*\s*(self\.|args\.)?(local_|global_)?rank\b"
 )
+_DEALT = re.compile(_BY_HAND + r"|\.prepare\(|prepare_data_?loader")
 """Words of programs that may deal their samples to the ranks themselves, or must not."""
+_DEALT_BESIDE = re.compile(
+    _BY_HAND + r"|split_between_processes|device_specific|process_index\s*(::|\*|\+)|prepare_data_?loader"
+)
+"""The same for programs that have an Accelerator or Fabric, which deals the loaders that it is given."""
+_DEALERS: Mapping[frozenset[str], str] = {
+    frozenset(("accelerator",)): "prepare",
+    frozenset(("fabric",)): "setup_dataloaders",
+}
+"""What wraps models and deals the samples of the loaders that it is given, and the method that is given them."""
+_GIVEN = ("prepare", "setup", "setup_module", "setup_dataloaders")
 _LEVELS = 3
 """How many names a data set is followed through, to the rank that picks its part."""
 _MAPS = re.compile(r"torchvision\.datasets\.(?!FakeData)\w+")
@@ -52,9 +64,11 @@ def loaders(program: Program) -> tuple[Member, ...]:
     """The collection `code.loaders`: `kind` of each training loader that deals wrongly, or may.
 
     "same": every rank certainly reads the same batches; "all": every rank reads all samples, in an order of its own;
+    "left out", "left out, same": so with an Accelerator or Fabric that wraps the model and is not given the loader,
+    which is for `dealer`;
     "world": a DistributedSampler that deals to all ranks there are, which is wrong under model parallelism.
     """
-    return (*_undealt(program), *_unprepared(program), *_dealt_to_all(program))
+    return (*_undealt(program), *_unprepared(program), *_left_out(program), *_dealt_to_all(program))
 
 
 def _dealt_to_all(program: Program) -> Iterator[Member]:
@@ -67,16 +81,85 @@ def _undealt(program: Program) -> Iterator[Member]:
     wraps = [call for call in calls(program, AVERAGING) if stands(call.place) is not False]
     if not wraps or is_left_to_front_end(program) or mentions(program, _DEALT) or _seeds_differ(program):
         return
-    trained = _trained_loaders(program)
+    for call in _whole(program, _trained_loaders(program)):
+        related = ((wraps[0].head, "the model is wrapped here, one copy for each rank"),)
+        yield Member(call.head, texts(call.head, kind=_kind(call)), related)
+
+
+def _whole(program: Program, trained: Collection[int]) -> Iterator[Call]:
+    """The loaders of training loops that certainly go through a whole data set on each rank."""
     for call in calls(program, _LOADERS):
         if id(call.place.node) not in trained or call.open or is_for_evaluation(call) or stands(call.place) is False:
             continue
         if is_for_one_rank(call.place) or _is_dealt(call) or _is_drawn(call):
             continue
         if _is_sampled(call) or _is_by_index(call):
-            kind = "all" if _shuffles(call) and not _is_seeded(program) else "same"
-            related = ((wraps[0].head, "the model is wrapped here, one copy for each rank"),)
-            yield Member(call.head, texts(call.head, kind=kind), related)
+            yield call
+
+
+def _kind(call: Call) -> str:
+    return "all" if _shuffles(call) and not _is_seeded(call.place.program) else "same"
+
+
+def _left_out(program: Program) -> Iterator[Member]:
+    """Loaders that an Accelerator or a Fabric is not given, where all of the program's backward passes are its own."""
+    prepared = _prepared(program)
+    if not prepared or mentions(program, _DEALT_BESIDE) or _seeds_differ(program):
+        return
+    given = {word for place in prepared for word in _words(place.node)}
+    trained = _trained_loaders(program, certain=True)
+    for call in _whole(program, trained):
+        if given.isdisjoint({*trained[id(call.place.node)], *_names_of(call)}):
+            kind = "left out" if _kind(call) == "all" else "left out, same"
+            related = ((prepared[0].module.span(prepared[0].node), "what is wrapped for the ranks"),)
+            yield Member(call.head, texts(call.head, kind=kind, dealer=_dealer(prepared[0])), related)
+
+
+def _prepared(program: Program) -> list[Place]:
+    """The calls by which a program gives its Accelerator or Fabric what it wraps; none where one may hide, or where
+    another backward pass trains.
+    """
+    found = [
+        place_of(program, module, site)
+        for module in program.modules.values()
+        for word in ("backward", *_GIVEN)
+        for site in module.called.get(word, ())
+    ]
+    own = [place for place in found if _is_of_dealer(place)]
+    hidden = any(isinstance(node, ast.Starred) for place in own for node in ast.walk(place.node))
+    others = [place for place in found if place not in own and _spelled(place) in ("backward", "prepare")]
+    return [place for place in own if _spelled(place) != "backward"] if not hidden and not others else []
+
+
+def _spelled(place: Place) -> str:
+    function = place.node.func if isinstance(place.node, ast.Call) else None
+    return function.attr if isinstance(function, ast.Attribute) else ""
+
+
+def _is_of_dealer(place: Place) -> bool:
+    function = place.node.func if isinstance(place.node, ast.Call) else None
+    return isinstance(function, ast.Attribute) and kinds(place.at(function.value)) in _DEALERS
+
+
+def _dealer(given: Place) -> str:
+    """The method that a loader is to be given to, as the program would call it."""
+    function = given.node.func if isinstance(given.node, ast.Call) else None
+    assert isinstance(function, ast.Attribute)
+    return f"{dotted(function.value)}.{_DEALERS[kinds(given.at(function.value))]}"
+
+
+def _words(node: ast.AST) -> Iterator[str]:
+    """The last words of all names in an expression."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name | ast.Attribute):
+            yield part.id if isinstance(part, ast.Name) else part.attr
+
+
+def _names_of(call: Call) -> Iterator[str]:
+    """What a loader is called where it is made."""
+    for name, bindings in call.place.scope.bindings.items():
+        if any(binding.node is call.place.node for binding in bindings):
+            yield name.rpartition(".")[2]
 
 
 def _unprepared(program: Program) -> Iterator[Member]:
@@ -105,13 +188,19 @@ def _is_returned(call: Call) -> bool:
     return any(isinstance(end, Place) and end.node is call.place.node for end in ends)
 
 
-def _trained_loaders(program: Program) -> set[int]:
-    """The calls whose results loops turn over that go backward."""
-    found = set()
+def _trained_loaders(program: Program, certain: bool = False) -> dict[int, set[str]]:
+    """The calls whose results loops turn over that go backward, each with the names by which they do; `certain`: of
+    loops that turn over nothing but such loaders, whatever branch made them.
+    """
+    found: dict[int, set[str]] = {}
     for place, site in passes(program):
         for iterable in turned_over(site):
             ends = [way.end for way in ways(place.at(iterable))]
-            found |= {id(end.node) for end in ends if isinstance(end, Place)}
+            made = [end for end in ends if isinstance(end, Place)]
+            if certain and (len(made) < len(ends) or any(called(end) not in _LOADERS for end in made)):
+                continue
+            for end in made:
+                found.setdefault(id(end.node), set()).update(_words(iterable))
     return found
 
 

@@ -134,15 +134,23 @@ def _counting(place: Place) -> Iterator[ast.For]:
 
 def steps_of(place: Place, loop: ast.For) -> list[Place]:
     """The steps of an optimizer in a loop, or right after it in the loop around it."""
-    found = []
+    return [place_of(place.program, place.module, site) for site in _step_sites(place) if _belongs(site, loop)]
+
+
+def optimizer_steps(place: Place) -> list[Place]:
+    """The steps of optimizers in the function of a place."""
+    return [place_of(place.program, place.module, site) for site in _step_sites(place)]
+
+
+def _step_sites(place: Place) -> Iterator[Site]:
     for site in place.scope.sites:
         node = site.node
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "step":
             continue
-        spelled = dotted(node.func.value).rpartition(".")[2]
-        if _OPTIMIZERS.search(spelled) and "sched" not in spelled and _belongs(site, loop):
-            found.append(place_of(place.program, place.module, site))
-    return found
+        owner = node.func.value.func if isinstance(node.func.value, ast.Call) else node.func.value
+        spelled = dotted(owner).rpartition(".")[2]
+        if _OPTIMIZERS.search(spelled) and "sched" not in spelled:
+            yield site
 
 
 def _belongs(site: Site, loop: ast.For) -> bool:

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from dtlint.frameworks.code.dealt_values import measured_by_rank
 from dtlint.frameworks.code.loss_factors import bound
 from dtlint.frameworks.code.ranks import side_of
 from dtlint.frameworks.pytorch.step_area import called_function
@@ -38,6 +39,9 @@ _PLAIN = frozenset(
         "detach",
         "tensor",
         "round",
+        "stack",
+        "cat",
+        "array",
     )
 )
 """Functions and methods whose result is a number of what they are given."""
@@ -46,7 +50,7 @@ _MOST = 60
 
 
 class Partial(NamedTuple):
-    """Why not all ranks know a value (`cause`: reduced or partial), where, and what the place is called."""
+    """Why not all ranks know a value (`cause`: reduced, dealt or partial), where, and what the place is called."""
 
     cause: str
     place: Span
@@ -115,6 +119,9 @@ def _of_name(place: Place, name: str) -> Partial | list[Place]:
     reduced = _reduced(reached[0][0], name)
     if reduced is not None:
         return Partial("reduced", reduced, "one rank is given the sum, the others keep parts of it")
+    own = measured_by_rank(reached[0][0], name)
+    if own is not None:
+        return Partial("dealt", own, "each rank goes through its own share of these")
     sided = [(inside, binding, _rank_test(inside, binding, place)) for inside, binding in reached]
     tests = {id(test) for _, _, test in sided if test is not None}
     if len(tests) == 1 and any(test is None for _, _, test in sided):

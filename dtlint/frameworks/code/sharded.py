@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from dtlint.frameworks import Member
 from dtlint.frameworks.code.objects import kinds
@@ -19,6 +20,19 @@ from dtlint.languages.python.tree import Scope
 from dtlint.source import Edit
 from dtlint.value import Value, written
 
+_OPTIMIZERS = (
+    "torch.optim.",
+    "bitsandbytes.optim.",
+    "apex.optimizers.",
+    "transformers.AdamW",
+    "transformers.Adafactor",
+    "transformers.optimization.A",
+)
+"""Packages and classes of optimizers, by how their names begin."""
+_OWN = "configure_optimizers"
+"""The method by which a model builds its optimizer, as in minGPT and nanoGPT."""
+_PARAMETERS = frozenset({"parameters", "named_parameters"})
+_MAX_NAMES = 3
 _CLIPS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad.clip_grad_norm_")
 
 
@@ -47,13 +61,13 @@ def _keeps_parameters(call: Call) -> bool:
 
 
 def _optimizer_before(call: Call, model: str) -> ast.Call | None:
-    """The optimizer of torch that is built from this model's parameters in the same block before the call, and used."""
+    """The optimizer that is built from this model's parameters in the same block before the call, and used."""
     early, names = None, set[str]()
     for site in call.place.scope.sites:
         node = site.node.value if isinstance(site.node, ast.Assign) else None
         if not isinstance(node, ast.Call) or not isinstance(site.node, ast.Assign) or site.guards != call.place.guards:
             continue
-        if not called(call.place.at(node)).startswith("torch.optim.") or not _of_model(node, model):
+        if not _optimises(call.place.at(node), node, model):
             continue
         before = node.lineno < getattr(call.place.node, "lineno", 0)
         target = dotted(site.node.targets[0])
@@ -64,14 +78,28 @@ def _optimizer_before(call: Call, model: str) -> ast.Call | None:
     return early
 
 
-def _of_model(node: ast.Call, model: str) -> bool:
+def _optimises(place: Place, node: ast.Call, model: str) -> bool:
+    """Whether a call builds an optimizer of a model's parameters: a class of optimizers that is given them, or the
+    model's own `configure_optimizers`.
+    """
+    if isinstance(node.func, ast.Attribute) and node.func.attr == _OWN:
+        return dotted(node.func.value) == model
     first = node.args[0] if node.args else next((item.value for item in node.keywords if item.arg == "params"), None)
-    return (
-        isinstance(first, ast.Call)
-        and isinstance(first.func, ast.Attribute)
-        and first.func.attr == "parameters"
-        and dotted(first.func.value) == model
-    )
+    if first is None or not called(place).startswith(_OPTIMIZERS):
+        return False
+    owners = set(_owners(place.at(first), 0))
+    return bool(owners) and all(owner == model or owner.startswith(f"{model}.") for owner in owners)
+
+
+def _owners(place: Place, depth: int) -> Iterator[str]:
+    """The models whose parameters an expression holds, also by way of names: `[p for p in model.parameters() ...]`."""
+    for node in ast.walk(place.node):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _PARAMETERS:
+            yield dotted(node.func.value)
+        elif isinstance(node, ast.Name) and depth < _MAX_NAMES:
+            for binding in place.scope.bindings.get(node.id, ()):
+                if binding.kind == "value" and binding.node is not None:
+                    yield from _owners(place.at(binding.node), depth + 1)
 
 
 def _rebound_between(scope: Scope, name: str, start: ast.AST, end: ast.AST) -> bool:
