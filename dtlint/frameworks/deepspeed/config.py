@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 
 from dtlint.frameworks import AUTO, Claim, Reading
 from dtlint.frameworks.deepspeed.keys import collections, inert, known_at_top, stage_of
-from dtlint.frameworks.deepspeed.spelling import spell
+from dtlint.frameworks.deepspeed.spelling import spell, spell_in
 from dtlint.frameworks.deepspeed.values import flag, format_name, known, number, whole_number, word
 from dtlint.languages.json_tree import Document, Node, member, setting
 from dtlint.languages.traced import unknown_at
 from dtlint.source import Edit, Span
 from dtlint.value import Origin, Plain, Setting, Unknown, Value, assumed
 
-__all__ = ["edits", "home", "looks_like_config", "read_config", "spell"]
+__all__ = ["edits", "home", "looks_like_config", "read_config", "spell", "spell_in"]
 
 LAYER = "deepspeed-json"
 

@@ -9,7 +9,7 @@ from dtlint.frameworks import Claim, Member, Reading
 from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.deepspeed.config import LAYER
 from dtlint.languages.traced import Word, setting_of
-from dtlint.value import Plain
+from dtlint.value import Origin, Plain, Setting, Value
 
 
 def read_shipped(path: Word) -> Reading | None:
@@ -19,10 +19,11 @@ def read_shipped(path: Word) -> Reading | None:
     config = shipped_config(path.text or "")
     if config is None:
         return None
-    claims = tuple(Claim(name, setting_of(path, value), config.path) for name, value in _settings(config))
+    asked = tuple(Claim(name, setting_of(path, value), config.path) for name, value in _named(config))
+    others = tuple(Claim(name, _by_tool(path, value, config.tool), config.path) for name, value in _unasked(config))
     said = f"{path.shown} was taken as {config.tool} ships it" if "/" in config.path else ""
     keys = {"config.keys": (_kept(path),)} if config.keeps_optimizer else {}
-    return Reading(LAYER, claims=claims, framework="deepspeed", supposed=said, collections=keys)
+    return Reading(LAYER, claims=(*asked, *others), framework="deepspeed", supposed=said, collections=keys)
 
 
 def _kept(path: Word) -> Member:
@@ -31,10 +32,20 @@ def _kept(path: Word) -> Member:
     return Member(path.place, {**texts(path.place, key=key, section="", path=key), "value": setting_of(path, False)})
 
 
-def _settings(config: ShippedConfig) -> Iterator[tuple[str, Plain]]:
+def _by_tool(path: Word, value: Plain, tool: str) -> Setting:
+    """What the tool chose and the user did not write; it stands where the config is asked for."""
+    found = setting_of(path, value)
+    return found._replace(origin=Origin("default", path.place, (), tool)) if isinstance(found, Value) else found
+
+
+def _named(config: ShippedConfig) -> Iterator[tuple[str, Plain]]:
+    """What the name of the config says, and so whoever asks for it."""
     yield "sharding.stage", int(config.stage)
     yield "sharding.offload_optimizer", config.offload_optimizer
     yield "sharding.offload_parameters", config.offload_parameters
+
+
+def _unasked(config: ShippedConfig) -> Iterator[tuple[str, Plain]]:
     if config.overlap:
         yield "overlap.gradients", config.overlap == "true"
         yield "overlap.parameters", config.overlap == "true"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dtlint.frameworks import Reading
 from dtlint.value import Plain
 
 _KEYS = {
@@ -63,11 +64,19 @@ def spell(setting: str, value: Plain) -> str | None:
     return f'"{key}": {json_text(value_of(setting, value))}' + (f" in {section}" if section else "")
 
 
+def spell_in(reading: Reading, setting: str, value: Plain) -> str | None:
+    """A setting as a config would have it: the prefetch by each of the keys that switch it off there."""
+    written = [claim.name.rpartition(".")[2] for claim in reading.claims if claim.setting == setting]
+    if setting != "sharding.prefetch" or value == "none" or not all(written):
+        return spell(setting, value)
+    return ", ".join(f'"{key}": {_default(key)}' for key in written or (_PREFETCH,)) + " in zero_optimization"
+
+
 def _default(key: str) -> str:
-    """What DeepSpeed takes for a stage-3 key that is not written."""
+    """What DeepSpeed takes for a stage-3 key that is not written, by its own name or the one without `stage3_`."""
     from dtlint.catalog import deepspeed_keys
 
-    return next(row.default for row in deepspeed_keys() if row.name == key)
+    return next(row.default for row in deepspeed_keys() if row.name in (key, f"stage3_{key}"))
 
 
 def value_of(setting: str, value: Plain) -> Plain:
