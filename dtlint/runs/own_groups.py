@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dtlint.frameworks import Reading
-from dtlint.frameworks.transformers.program import GROUPING
-from dtlint.frameworks.transformers.program import LAYER as PROGRAM
+from dtlint.frameworks import GROUPING, Reading
 
 _GROUP = "batch.group"
+_PROGRAM = "transformers-python"
 
 
 def with_own_groups(readings: tuple[Reading, ...]) -> tuple[Reading, ...]:
@@ -14,7 +13,7 @@ def with_own_groups(readings: tuple[Reading, ...]) -> tuple[Reading, ...]:
 
     A program that is not there is supposed to do what the arguments are named after.
     """
-    programs = [reading for reading in readings if reading.layer == PROGRAM]
+    programs = [reading for reading in readings if reading.layer == _PROGRAM]
     if not programs or any(reading.collections.get(GROUPING) for reading in programs):
         return readings
     return tuple(_without_group(reading) for reading in readings)

@@ -20,7 +20,7 @@ def read_shipped(path: Word) -> Reading | None:
     if config is None:
         return None
     asked = tuple(Claim(name, setting_of(path, value), config.path) for name, value in _named(config))
-    others = tuple(Claim(name, _by_tool(path, value, config.tool), config.path) for name, value in _unasked(config))
+    others = tuple(Claim(name, _unasked_value(path, value, config), config.path) for name, value in _unasked(config))
     said = f"{path.shown} was taken as {config.tool} ships it" if "/" in config.path else ""
     keys = {"config.keys": (_kept(path),)} if config.keeps_optimizer else {}
     return Reading(LAYER, claims=(*asked, *others), framework="deepspeed", supposed=said, collections=keys)
@@ -32,10 +32,12 @@ def _kept(path: Word) -> Member:
     return Member(path.place, {**texts(path.place, key=key, section="", path=key), "value": setting_of(path, False)})
 
 
-def _by_tool(path: Word, value: Plain, tool: str) -> Setting:
-    """What the tool chose and the user did not write; it stands where the config is asked for."""
+def _unasked_value(path: Word, value: Plain, config: ShippedConfig) -> Setting:
+    """What the user did not write where a name stands for the tool's own config; a file at a path is the user's."""
     found = setting_of(path, value)
-    return found._replace(origin=Origin("default", path.place, (), tool)) if isinstance(found, Value) else found
+    if "/" in config.path or not isinstance(found, Value):
+        return found
+    return found._replace(origin=Origin("default", path.place, (), config.tool))
 
 
 def _named(config: ShippedConfig) -> Iterator[tuple[str, Plain]]:

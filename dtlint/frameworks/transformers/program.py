@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from typing import TypeGuard
 
-from dtlint.frameworks import Claim, Member, NamedFile, Reading
+from dtlint.frameworks import GROUPING, Claim, Member, NamedFile, Reading
 from dtlint.frameworks import program as programs
 from dtlint.frameworks.adapters_python import added
 from dtlint.frameworks.argument_classes import is_used
@@ -31,8 +31,6 @@ ARGUMENTS_NAME = "TrainingArguments"
 """What the names of classes end with that hold the Trainer's arguments."""
 _TRAINERS = ("transformers.Trainer", "transformers.Seq2SeqTrainer")
 _GROUPING_TRAINERS = tuple(f"trl.{name}" for name in ("GRPOTrainer", "RLOOTrainer"))
-GROUPING = "trainer.groups"
-"""The collection of calls that build a trainer which refuses batches that do not hold whole groups of answers."""
 _ACCELERATOR = ("accelerate.Accelerator",)
 _QUANTIZERS = ("transformers.BitsAndBytesConfig",)
 _CONFIGS = ("transformers.AutoConfig.from_pretrained", "transformers.LlamaConfig.from_pretrained")
