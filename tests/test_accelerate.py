@@ -819,3 +819,32 @@ def test_behind_a_missing_value_the_program_and_its_flags_are_no_flags_of_the_la
     assert members(found, "config.unknown", "key") == []
     strange = launch("accelerate launch --num_processes 8 --gpus 4 train.py")
     assert members(strange, "config.unknown", "key") == [("--gpus",)]
+
+
+@pytest.mark.parametrize(("flags", "tensor"), [("--multi_gpu", "default"), ("--use_fsdp", "assumed")])
+def test_a_config_in_the_home_folder_splits_nothing_under_multi_gpu(tmp_path: Path, flags: str, tensor: str) -> None:
+    path = tmp_path / "run.sh"
+    path.write_text(f"accelerate launch {flags} --num_processes 4 train.py\n")
+    (run,) = read_runs([path], options_of()).runs
+    split, compute = run.plan.get("parallel.tensor"), run.plan.get("precision.compute")
+    assert isinstance(split, Value) and isinstance(compute, Value)
+    assert (split.origin.kind, compute.origin.kind) == (tensor, "assumed")
+
+
+@pytest.mark.parametrize(
+    ("command", "more", "severity"),
+    [
+        ("accelerate launch --multi_gpu --num_processes 4 trl/scripts/sft.py --config sft.yaml", "", ["error"]),
+        ("accelerate launch --multi_gpu --num_processes 4 trl/scripts/sft.py --config sft.yaml", "use_peft: true", []),
+        # the config in the home folder may shard
+        ("accelerate launch --num_processes 4 trl/scripts/sft.py --config sft.yaml", "", []),
+    ],
+)
+def test_what_is_not_sharded_under_multi_gpu_has_to_fit(
+    tmp_path: Path, command: str, more: str, severity: list[str]
+) -> None:
+    lines = ("model_name_or_path: Qwen/Qwen2.5-7B", "bf16: true", "gradient_checkpointing: true", "output_dir: out")
+    (tmp_path / "sft.yaml").write_text("\n".join((*lines, "per_device_train_batch_size: 1", more)))
+    (tmp_path / "run.sh").write_text(f"{command}\n")
+    found = check([tmp_path], {"cluster.gpu": "RTX4090-24GB", "cluster.gpu_memory_gib": 24}).findings
+    assert [each.severity for each in found if each.rule == "undersized-memory-oom"] == severity

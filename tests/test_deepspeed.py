@@ -13,7 +13,7 @@ from readings import claims, members
 from dtlint.api import check
 from dtlint.catalog import deepspeed_keys
 from dtlint.frameworks import AUTO, Reading
-from dtlint.frameworks.deepspeed.config import home, looks_like_config, read_config, spell
+from dtlint.frameworks.deepspeed.config import home, looks_like_config, read_config, spell, spell_in
 from dtlint.frameworks.deepspeed.edits import edits
 from dtlint.languages.json import read_json
 from dtlint.plan.vocabulary import vocabulary
@@ -163,6 +163,24 @@ def test_what_has_no_effect_at_the_stage_is_listed_and_not_claimed() -> None:
 )
 def test_stage_3_without_prefetch(text: str, prefetch: str | None) -> None:
     assert claims(config(text)).get("sharding.prefetch") == prefetch
+
+
+@pytest.mark.parametrize(
+    ("keys", "spelled"),
+    [
+        ('"stage3_max_live_parameters": 0', '"stage3_max_live_parameters": 1000000000 in zero_optimization'),
+        ('"prefetch_bucket_size": 0', '"prefetch_bucket_size": 50000000 in zero_optimization'),
+        (
+            '"stage3_prefetch_bucket_size": 0, "stage3_max_live_parameters": 0',
+            '"stage3_prefetch_bucket_size": 50000000, "stage3_max_live_parameters": 1000000000 in zero_optimization',
+        ),
+        ('"overlap_comm": true', '"stage3_prefetch_bucket_size": 50000000 in zero_optimization'),
+    ],
+)
+def test_a_prefetch_is_switched_on_by_the_keys_that_switch_it_off(keys: str, spelled: str) -> None:
+    reading = config(f'{{"zero_optimization": {{"stage": 3, {keys}}}}}')
+    assert spell_in(reading, "sharding.prefetch", "backward_pre") == spelled
+    assert spell_in(reading, "sharding.stage", 2) == '"stage": 2 in zero_optimization'
 
 
 def test_key_in_the_wrong_place_has_no_effect() -> None:

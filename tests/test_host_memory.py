@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dtlint.facts import fact
+from dtlint.interval import Interval
 from dtlint.plan import Plan
 from dtlint.value import Plain, Unknown
 
@@ -49,3 +50,28 @@ def test_fsdp_keeps_fp32_weights_gradients_and_moments() -> None:
 
 def test_nothing_offloaded_takes_nothing() -> None:
     assert told("host.offloaded_bytes", framework="fsdp", sharding__stage=3) == 0
+
+
+@pytest.mark.parametrize(("micro_batches", "least", "most"), [(1, 0.1, 0.9), (1000, 0.0, 0.02)])
+def test_one_thread_costs_less_of_a_step_the_longer_that_is(micro_batches: int, least: float, most: float) -> None:
+    settings: dict[str, Plain] = {
+        "framework": "deepspeed",
+        "frontend": "none",
+        "cluster__gpu": "A100-SXM-80GB",
+        "model__name": "meta-llama/Llama-2-7b-hf",
+        "data__sequence_length": 2048,
+        "batch__micro": 1,
+        "batch__accumulation": micro_batches,
+        "precision__compute": "bf16",
+        "checkpointing__activations": "full",
+        "sharding__stage": 2,
+        "cluster__internode_gbit_per_s": 800,
+    }
+    share = told("host.one_thread_share", sharding__offload_optimizer="cpu", **settings)
+    assert isinstance(share, Interval | float)
+    assert least <= (share.low if isinstance(share, Interval) else share)
+    assert (share.high if isinstance(share, Interval) else share) <= most
+
+
+def test_an_optimizer_on_the_gpu_waits_for_no_thread() -> None:
+    assert told("host.one_thread_share", sharding__offload_optimizer="none") == 0.0

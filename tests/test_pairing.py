@@ -159,6 +159,21 @@ class TestConfigsWithoutAFile:
         assert plan.value("sharding.offload_optimizer") == optimizer
         assert plan.value("sharding.offload_parameters") == parameters
 
+    def test_what_the_user_did_not_write_is_the_tools_choice(self, tree):
+        tree({"run.sh": "NPROC_PER_NODE=8 swift sft --model Qwen/Qwen2.5-7B --deepspeed zero3\n"})
+        plan = run_of("run.sh").plan
+        origins = [plan.get(name).origin for name in ("sharding.stage", "overlap.gradients")]
+        assert [origin.kind for origin in origins] == ["written", "default"]
+        assert [origin.span.text for origin in origins] == ["zero3", "zero3"]
+
+    @pytest.mark.parametrize(("named", "severity"), [("zero3", "note"), ("ds.json", "warning")])
+    def test_overlap_that_is_off_in_a_config_of_the_tools_own_is_a_note(self, tree, named, severity):
+        off = '{"zero_optimization": {"stage": 3, "overlap_comm": false}}'
+        line = "swift sft --model Qwen/Qwen2.5-7B --train_type full --max_length 512 --packing true"
+        tree({"ds.json": off, "run.sh": f"NPROC_PER_NODE=8 {line} --deepspeed {named}\n"})
+        findings = check(["run.sh"], {"cluster.gpu": "A100-SXM-80GB"}).findings
+        assert [each.severity for each in findings if each.rule == "no-overlap"] == [severity]
+
     @pytest.mark.parametrize(
         ("path", "expected", "optimizer"),
         [

@@ -177,3 +177,27 @@ class TestTrl:
         found = read_launch_of_task(words("trl grpo --accelerate_config my/acc.yaml --config grpo.yaml"))
         assert [(file.role, file.path.text) for file in found.files] == [("accelerate", "my/acc.yaml")]
         assert found.open
+
+
+@pytest.mark.parametrize(
+    ("arguments", "launcher", "told"),
+    [
+        ("--fsdp_config fsdp.json", "torchrun --nproc_per_node 8", True),
+        ("--fsdp_config fsdp.json", "accelerate launch --multi_gpu --num_processes 8", True),
+        ("--fsdp full_shard --fsdp_config fsdp.json", "torchrun --nproc_per_node 8", False),
+        ("--fsdp_config fsdp.json $MORE", "torchrun --nproc_per_node 8", False),
+        ("--fsdp_config $FILE", "torchrun --nproc_per_node 8", False),
+        # what may shard stands elsewhere
+        ("--fsdp_config fsdp.json", "accelerate launch --num_processes 8", False),
+        ("--fsdp_config fsdp.json", "accelerate launch --use_fsdp --num_processes 8", False),
+        ("--fsdp_config fsdp.json --deepspeed ds.json", "torchrun --nproc_per_node 8", False),
+        ("--fsdp '' --fsdp_config fsdp.json", "torchrun --nproc_per_node 8", False),
+    ],
+)
+def test_how_to_shard_where_nothing_is_sharded(tmp_path: Path, arguments: str, launcher: str, told: bool) -> None:
+    (tmp_path / "fsdp.json").write_text('{"transformer_layer_cls_to_wrap": ["LlamaDecoderLayer"]}')
+    if "ds.json" in arguments:
+        (tmp_path / "ds.json").write_text('{"zero_optimization": {"stage": 2}}')
+    (tmp_path / "run.sh").write_text(f"{launcher} train.py --output_dir out --bf16 True {arguments}\n")
+    found = [each.severity for each in check([tmp_path]).findings if each.rule == "inert-setting"]
+    assert found == (["warning"] if told else [])

@@ -242,6 +242,9 @@ DEEPSPEED_PREFETCH_PARAMETERS = 5e7
 HOST_MEMORY_RATE = 2e11
 """Bytes per second of a two-socket node's memory that a CPU optimizer streams (200-400 GB/s with all threads)."""
 
+HOST_THREAD_RATE = 1.5e10
+"""Bytes per second of that memory that one thread streams (10-15 GB/s)."""
+
 HOST_LINK_RATE = 2e10
 """Bytes per second of one GPU's link to its host, one direction (PCIe 4 x16: 25 GB/s measured with pinned memory, less
 protocol)."""

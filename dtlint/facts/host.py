@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from dtlint.cost import constants
+from dtlint.cost.estimate import Point
 from dtlint.cost.sizing import hosted_bytes
-from dtlint.facts.registry import FactValue, fact, first_unknown, lower, missing, register
+from dtlint.facts.registry import (
+    TIMING,
+    FactValue,
+    fact,
+    first_unknown,
+    lower,
+    missing,
+    over_completions,
+    register,
+)
 from dtlint.plan import Plan
 from dtlint.value import Unknown
 
@@ -47,3 +60,45 @@ def offloaded_bytes(plan: Plan) -> FactValue:
     if unknown is not None or processes is None:
         return unknown or first_unknown(plan, "launch.processes_per_node") or missing(plan, "launch.processes_per_node")
     return lower(held) * lower(each) * processes
+
+
+@register("host.one_thread_seconds", "number", "s", TIMING, "cpu-adam")
+def one_thread_seconds(plan: Plan) -> FactValue:
+    """Seconds that the step of an offloaded optimizer takes longer if each process computes its share in one thread."""
+    return _in_one_thread(plan, lambda point, factor: point.step.offload * factor)
+
+
+@register("host.one_thread_share", "number", "share of a step", TIMING, "cpu-adam")
+def one_thread_share(plan: Plan) -> FactValue:
+    """The same as a share of the step that is longer for it."""
+    return _in_one_thread(plan, lambda point, factor: _share(point.step.offload * factor, point.step_seconds))
+
+
+def _in_one_thread(plan: Plan, read: Callable[[Point, float], float]) -> FactValue:
+    processes = plan.integer("launch.processes_per_node")
+    if processes is None:
+        return first_unknown(plan, "launch.processes_per_node") or missing(plan, "launch.processes_per_node")
+    if plan.word("sharding.offload_optimizer") not in ("cpu", "nvme"):
+        return 0.0
+    factor = _longer(processes)
+    return over_completions(plan, lambda point: read(point, factor))
+
+
+def _longer(processes: int) -> float:
+    """By how much of itself an offloaded step takes longer in one thread of each process.
+
+    With all threads the processes share the memory's rate; what travels over the links stays as it is: the two formats
+    of a parameter against the states, each read and written, of some seven times as many bytes.
+    """
+    streaming = _STREAMED * processes / constants.HOST_MEMORY_RATE
+    alone = _STREAMED / constants.HOST_THREAD_RATE
+    return max(0.0, alone - streaming) / (streaming + 1 / constants.HOST_LINK_RATE)
+
+
+_STREAMED = 7
+"""Bytes that an optimizer on the host reads and writes for each that travels: 28 of 4 (12 of states both ways, and the
+gradient and the weight, of which each is 2)."""
+
+
+def _share(extra: float, step: float) -> float:
+    return extra / (extra + step)

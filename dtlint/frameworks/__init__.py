@@ -51,6 +51,9 @@ class Member(NamedTuple):
     uncalled: str = ""
 
 
+GROUPING = "trainer.groups"
+"""The collection of calls that build a trainer which refuses batches that do not hold whole groups of answers."""
+
 STEP_LOOPS = "code.step_loops"
 """The collection of loops that bound the steps of a program: it says how long it trains, and nothing of ranks."""
 

@@ -12,12 +12,13 @@ _TYPED = "transformers-arguments"
 
 
 def refused_arguments(readings: Sequence[Reading], settings: Mapping[str, Setting]) -> Mapping[str, tuple[Member, ...]]:
-    """Members of config.unknown and config.invalid that hang on the program, or on the DeepSpeed config beside the
-    arguments.
+    """Members of config.unknown, config.invalid and config.inert that hang on the program, on the launcher, or on the
+    DeepSpeed config beside the arguments.
     """
     found = {
         "config.unknown": tuple(_unknown(readings)),
         "config.invalid": (*_invalid(readings), *_not_at_stage_3(readings, settings)),
+        "config.inert": tuple(_unsharded(readings, settings)),
     }
     return {name: members for name, members in found.items() if members}
 
@@ -49,6 +50,14 @@ def _not_at_stage_3(readings: Sequence[Reading], settings: Mapping[str, Setting]
     stage, framework = settings.get("sharding.stage"), settings.get("framework")
     if _is(stage, 3) and _is(framework, "deepspeed"):
         yield from _members(readings, "trainer.not_at_stage_3")
+
+
+def _unsharded(readings: Sequence[Reading], settings: Mapping[str, Setting]) -> Iterator[Member]:
+    """How to shard, where no launcher and no program asks for it; Accelerate's config may stand in a home folder."""
+    framework, launcher = settings.get("framework"), settings.get("launch.launcher")
+    replicated = _is(framework, "ddp") or (framework is None and not _is(launcher, "accelerate"))
+    if replicated and not any(reading.open for reading in readings):
+        yield from _members(readings, "trainer.unsharded")
 
 
 def _members(readings: Sequence[Reading], name: str) -> Iterator[Member]:

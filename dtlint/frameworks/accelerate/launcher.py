@@ -109,7 +109,8 @@ def without_config(launch: Reading, path: str = "") -> Reading:
     """What a launch leaves whose config file is not among the files: the one that it names, or, where it names none,
     the one that `accelerate config` keeps in the user's cache.
 
-    Flags that choose the framework leave Accelerate's defaults, assumed; without them the settings are hidden.
+    Flags that choose the framework leave Accelerate's defaults, assumed; without them the settings are hidden. Under
+    --multi_gpu no section of the config is read that shards or splits a model, and its number format alone counts.
     """
     why = f"the Accelerate config {path} was not found" if path else "the user's default Accelerate config may set it"
     place = launch.place
@@ -120,7 +121,16 @@ def without_config(launch: Reading, path: str = "") -> Reading:
     keys = Given({claim.name.removeprefix("--"): Node("unknown", None, place) for claim in launch.claims})
     claims = (_assumed(claim, why) for claim in absent(keys, launch.framework, place))
     static = () if launch.framework == "deepspeed" else (Claim("launch.rendezvous", default("static", TOOL)),)
-    return Reading(CONFIG_LAYER, None, (Claim("launch.nodes", nodes, "--num_machines"), *static, *claims), open=why)
+    told = (Claim("launch.nodes", nodes, "--num_machines"), *static, *claims)
+    if launch.framework == "ddp":
+        return Reading(CONFIG_LAYER, None, (_format(why), *told))
+    return Reading(CONFIG_LAYER, None, told, open=why)
+
+
+def _format(why: str) -> Claim:
+    """The number format that nothing asks for, where the config in the user's cache may."""
+    value = assumed("fp32", f"default of {TOOL}; {why}", "--mixed_precision")
+    return Claim("precision.compute", value, "--mixed_precision")
 
 
 def _assumed(claim: Claim, why: str) -> Claim:

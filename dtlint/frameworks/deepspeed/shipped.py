@@ -9,7 +9,7 @@ from dtlint.frameworks import Claim, Member, Reading
 from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.deepspeed.config import LAYER
 from dtlint.languages.traced import Word, setting_of
-from dtlint.value import Plain
+from dtlint.value import Origin, Plain, Setting, Value
 
 
 def read_shipped(path: Word) -> Reading | None:
@@ -19,10 +19,11 @@ def read_shipped(path: Word) -> Reading | None:
     config = shipped_config(path.text or "")
     if config is None:
         return None
-    claims = tuple(Claim(name, setting_of(path, value), config.path) for name, value in _settings(config))
+    asked = tuple(Claim(name, setting_of(path, value), config.path) for name, value in _named(config))
+    others = tuple(Claim(name, _unasked_value(path, value, config), config.path) for name, value in _unasked(config))
     said = f"{path.shown} was taken as {config.tool} ships it" if "/" in config.path else ""
     keys = {"config.keys": (_kept(path),)} if config.keeps_optimizer else {}
-    return Reading(LAYER, claims=claims, framework="deepspeed", supposed=said, collections=keys)
+    return Reading(LAYER, claims=(*asked, *others), framework="deepspeed", supposed=said, collections=keys)
 
 
 def _kept(path: Word) -> Member:
@@ -31,10 +32,22 @@ def _kept(path: Word) -> Member:
     return Member(path.place, {**texts(path.place, key=key, section="", path=key), "value": setting_of(path, False)})
 
 
-def _settings(config: ShippedConfig) -> Iterator[tuple[str, Plain]]:
+def _unasked_value(path: Word, value: Plain, config: ShippedConfig) -> Setting:
+    """What the user did not write where a name stands for the tool's own config; a file at a path is the user's."""
+    found = setting_of(path, value)
+    if "/" in config.path or not isinstance(found, Value):
+        return found
+    return found._replace(origin=Origin("default", path.place, (), config.tool))
+
+
+def _named(config: ShippedConfig) -> Iterator[tuple[str, Plain]]:
+    """What the name of the config says, and so whoever asks for it."""
     yield "sharding.stage", int(config.stage)
     yield "sharding.offload_optimizer", config.offload_optimizer
     yield "sharding.offload_parameters", config.offload_parameters
+
+
+def _unasked(config: ShippedConfig) -> Iterator[tuple[str, Plain]]:
     if config.overlap:
         yield "overlap.gradients", config.overlap == "true"
         yield "overlap.parameters", config.overlap == "true"

@@ -65,24 +65,22 @@ def spell(setting: str, value: Plain) -> str | None:
 
 
 def spell_in(reading: Reading, setting: str, value: Plain) -> str | None:
-    """The same for a config that was read: what switches prefetching off is the key that stands there."""
-    if setting == "sharding.prefetch" and value != "none":
-        claims = (claim.name for claim in reading.claims if claim.setting == setting)
-        return _fetched(next((name.rpartition(".")[2] for name in claims), _PREFETCH))
-    return spell(setting, value)
+    """A setting as a config would have it: the prefetch by each of the keys that switch it off there."""
+    written = [claim.name.rpartition(".")[2] for claim in reading.claims if claim.setting == setting]
+    if setting != "sharding.prefetch" or value == "none" or not all(written):
+        return spell(setting, value)
+    return _fetched(*(written or (_PREFETCH,)))
 
 
-def _fetched(key: str) -> str:
-    return f'"{key}": {_default(key)} in zero_optimization'
+def _fetched(*keys: str) -> str:
+    return ", ".join(f'"{key}": {_default(key)}' for key in keys) + " in zero_optimization"
 
 
 def _default(key: str) -> str:
-    """What DeepSpeed takes for a stage-3 key that is not written."""
+    """What DeepSpeed takes for a stage-3 key that is not written, by its own name or the one without `stage3_`."""
     from dtlint.catalog import deepspeed_keys
 
-    return next(
-        row.default for row in deepspeed_keys() if row.name.removeprefix("stage3_") == key.removeprefix("stage3_")
-    )
+    return next(row.default for row in deepspeed_keys() if row.name in (key, f"stage3_{key}"))
 
 
 def value_of(setting: str, value: Plain) -> Plain:

@@ -95,15 +95,25 @@ def _parts(keys: Keys) -> Iterator[Claim]:
     local_node, size_node = keys.node(*NAMES["batch.micro"]), keys.node(PART)
     local = _LOCAL if local_node is None else whole(whole_number(local_node))
     size = _part(keys, local)
+    steps = "schedule.microbatches" if (keys.known(*NAMES["batch.global"]) or -1) != -1 else "batch.accumulation"
     if not local or not size or local % size:
-        yield Claim("batch.micro", Unknown("the pipeline cuts the local batch", "--set batch.micro=N"), PART)
+        yield from _no_whole_parts(keys, local, size, steps)
         return
     part = default(size, _TOOL) if size_node is None else whole_number(size_node)
     yield Claim("batch.micro", part, keys.spelled.get(PART, PART))
-    steps = "schedule.microbatches" if (keys.known(*NAMES["batch.global"]) or -1) != -1 else "batch.accumulation"
     if local_node is None:
         yield Claim(steps, default(local // size, _TOOL), NAMES["batch.micro"][0])
     yield from one(keys, NAMES["batch.micro"], steps, standing_for(local // size))
+
+
+def _no_whole_parts(keys: Keys, local: int | None, size: int | None, steps: str) -> Iterator[Claim]:
+    """A pipeline whose parts are not known, or do not make up the local batch, so that there is no number of them."""
+    yield Claim(steps, Unknown("the pipeline cuts the local batch", f"--set {steps}=N"), PART)
+    if local and size:
+        yield from one(keys, NAMES["batch.micro"], "batch.local", whole_number)
+        yield from one(keys, (PART,), "batch.micro", whole_number)
+    else:
+        yield Claim("batch.micro", Unknown("the pipeline cuts the local batch", "--set batch.micro=N"), PART)
 
 
 def _part(keys: Keys, local: int | None) -> int | None:

@@ -131,6 +131,7 @@ def _reading(program: Sequence[Word], flags: Flags) -> Reading:
     claims = [
         *_plain_claims(flags),
         *_batch(flags),
+        *_group(flags, frontend),
         *_precision(flags),
         *checkpointing_claims(flags),
         *_optimizer(flags),
@@ -218,6 +219,21 @@ def _batch(flags: Flags) -> Iterator[Claim]:
         reason = "auto_find_batch_size lowers it until it fits"
         origin = Origin("written", flags.flags["auto-find-batch-size"].place)
         yield Claim("batch.micro", Unknown(reason, "--set batch.micro=N", origin), "--auto_find_batch_size")
+
+
+def _group(flags: Flags, frontend: str) -> Iterator[Claim]:
+    """The answers to one prompt, of which TRL wants whole groups: from 0.15 on in one micro-batch of all ranks, in
+    later releases in those of a step (trl 1.16.0 trainer/grpo_config.py, __post_init__), or of as many as is written.
+    """
+    option = flags.flags.get("num-generations")
+    if option is None or frontend != "transformers":
+        return
+    other = flags.first(("generation-batch-size", "steps-per-generation"))
+    if other is None:
+        yield Claim("batch.group", integer(option.value), option.spelled)
+    else:
+        reason = f"{other.spelled} says how many answers are there at a time"
+        yield Claim("batch.group", Unknown(reason, "", Origin("written", other.place)), option.spelled)
 
 
 def _precision(flags: Flags) -> Iterator[Claim]:

@@ -46,7 +46,8 @@ def faults(flags: Flags) -> Mapping[str, tuple[Member, ...]]:
     config.invalid and config.conflicts: what every release refuses. For whoever knows the program's parser:
     trainer.strange (arguments that the Trainer does not have: `name`, and as in config.unknown), trainer.invalid
     (values that its parser does not take: `name`, and as in config.invalid), trainer.not_at_stage_3 (a
-    batch that is looked for).
+    batch that is looked for). For whoever knows what carries out the plan: trainer.unsharded (how to shard, where
+    nothing asks for it; as in config.inert).
     """
     found = {
         "config.invalid": (*_both_formats(flags), *_sharding_words(flags)),
@@ -54,6 +55,7 @@ def faults(flags: Flags) -> Mapping[str, tuple[Member, ...]]:
         "trainer.strange": tuple(_strange(flags)),
         "trainer.invalid": tuple(_invalid(flags)),
         "trainer.not_at_stage_3": tuple(_finds_batch(flags)),
+        "trainer.unsharded": tuple(_nothing_to_shard(flags)),
     }
     return {name: members for name, members in found.items() if members}
 
@@ -127,6 +129,18 @@ def _sharding_words(flags: Flags) -> Iterator[Member]:
     strange = [word for word in words if word not in WORDS and word.lower() not in _TRUTHS]
     if strange:
         yield _wrong(option, "words out of " + ", ".join(WORDS) + ", with blanks between")
+
+
+def _nothing_to_shard(flags: Flags) -> Iterator[Member]:
+    """--fsdp_config without --fsdp: the Trainer warns and wraps the model in DDP (transformers 5.24.0
+    training_args.py, _process_fsdp_args). An empty --fsdp switches sharding off on purpose.
+    """
+    option = flags.flags.get("fsdp-config")
+    if option is None or option.value is None or not option.value.text or "fsdp" in flags.flags or flags.open:
+        return
+    reason = "the Trainer shards only where --fsdp is given too, and every GPU keeps the whole model without it"
+    fields = texts(option.place, key=option.spelled, section="the Trainer", reason=reason, matters="yes")
+    yield Member(option.place, {**fields, "others": written(0, option.place)})
 
 
 def _two_frameworks(flags: Flags) -> Iterator[Member]:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from typing import TypeGuard
 
-from dtlint.frameworks import Claim, NamedFile, Reading
+from dtlint.frameworks import GROUPING, Claim, Member, NamedFile, Reading
 from dtlint.frameworks import program as programs
 from dtlint.frameworks.adapters_python import added
 from dtlint.frameworks.argument_classes import is_used
@@ -16,7 +16,7 @@ from dtlint.frameworks.pytorch.model_loading import LOADERS
 from dtlint.frameworks.pytorch.names import PRECISIONS, converted
 from dtlint.frameworks.transformers.arguments import read_arguments
 from dtlint.languages.python.calls import Call, argument, calls, passed
-from dtlint.languages.python.program import Program
+from dtlint.languages.python.program import Program, imports_from
 from dtlint.languages.python.reach import stands
 from dtlint.languages.python.tree import Module
 from dtlint.languages.traced import Piece, Word, literal_word
@@ -30,6 +30,7 @@ _ARGUMENTS = ("transformers.TrainingArguments", "transformers.Seq2SeqTrainingArg
 ARGUMENTS_NAME = "TrainingArguments"
 """What the names of classes end with that hold the Trainer's arguments."""
 _TRAINERS = ("transformers.Trainer", "transformers.Seq2SeqTrainer")
+_GROUPING_TRAINERS = tuple(f"trl.{name}" for name in ("GRPOTrainer", "RLOOTrainer"))
 _ACCELERATOR = ("accelerate.Accelerator",)
 _QUANTIZERS = ("transformers.BitsAndBytesConfig",)
 _CONFIGS = ("transformers.AutoConfig.from_pretrained", "transformers.LlamaConfig.from_pretrained")
@@ -60,7 +61,14 @@ def read(program: Program) -> Reading:
     told = _arguments(program, configs[0]) if len(configs) == 1 else Reading(LAYER)
     unseen = _unseen(program, configs) if frontend in _OF_TRAINER else ()
     claims, files = (*told.claims, *unseen, *_model_claims(program)), (*told.files, *_model_file(program))
-    return told._replace(claims=claims, files=files, frontend=frontend)
+    grouping = {GROUPING: tuple(_grouping(program))}
+    return told._replace(claims=claims, files=files, frontend=frontend, collections={**told.collections, **grouping})
+
+
+def _grouping(program: Program) -> Iterator[Member]:
+    """Unsloth puts a trainer of its own in the place of TRL's, which makes the batch larger."""
+    if not imports_from(program, "unsloth"):
+        yield from (Member(call.head, {}) for call in _standing(program, _GROUPING_TRAINERS))
 
 
 def _frontend(program: Program, configs: list[Call]) -> str:
