@@ -72,6 +72,20 @@ def test_the_note_names_the_script(tree) -> None:
     assert found.message.endswith("; prog/scripts/learn.sh:2 starts it as one process")
 
 
+@pytest.mark.parametrize(
+    ("line", "severities"),
+    [
+        ("python learn.py --epochs 3", ["note"]),
+        ("$ CUDA_VISIBLE_DEVICES=0 python3 prog/learn.py \\\n    --epochs 3", ["note"]),
+        ("python learn.py \\\n    --local_rank 0", ["warning"]),
+        ("The file python learn.py has the loop.", ["warning"]),
+    ],
+)
+def test_a_document_starts_it_as_one_process(tree, line: str, severities: list[str]) -> None:
+    tree({**TREE, "prog/README.md": f"# Learning\n\n```bash\n{line}\n```\n"})
+    assert told(".") == severities
+
+
 def test_a_module_of_a_program_that_tells_of_nothing_itself(tree) -> None:
     """The trainer is read by itself, and started by a program that imports it."""
     trainer = PROGRAM.replace("from loaders", "from prog.loaders")

@@ -553,6 +553,13 @@ def test_what_stands_behind_the_end_of_a_function_is_not_judged(end: str, told: 
     assert ("code.bypassed_models" in found(text)) is told
 
 
+@pytest.mark.parametrize(("end", "told"), [("return", False), ("print(1)", True)])
+def test_a_model_that_is_moved_where_the_function_ends_is_not_trained_on(end: str, told: bool) -> None:
+    moved = f"    if measure:\n        model.cpu()\n        {end}\n"
+    text = f"def train(model):\n{moved}    for x in b:\n        model(x).backward()\ntrain(model)\n"
+    assert ("code.moved_models" in found(text)) is told
+
+
 @pytest.mark.parametrize(
     ("text", "name"),
     [

@@ -1,5 +1,5 @@
-"""Programs that every script of a tree starts as one process: with Python alone, and no launcher is named with them
-anywhere.
+"""Programs that every script and document of a tree starts as one process: with Python alone, and no launcher is named
+with them anywhere.
 """
 
 from __future__ import annotations
@@ -41,6 +41,13 @@ _NAMES = re.compile(
 )
 """Names of Python files, and of the modules of `-m package.module`."""
 _PROSE = frozenset((".md", ".rst", ".txt"))
+_DOCUMENTS = frozenset((".md", ".rst"))
+_PLAIN = re.compile(
+    r"^[ \t]{0,9}(?:[$>][ \t]{1,3})?(?:CUDA_VISIBLE_DEVICES=\S{1,40}[ \t]{1,3})?python3?[ \t]{1,3}([\w./-]{1,200}\.py)"
+    r"((?:[^\n\\]|\\\n|\\.){0,4000})",
+    re.MULTILINE,
+)
+"""A command line of a document that starts a program, with its arguments over several lines."""
 _SEARCHED = frozenset((
     ".sh", ".bash", ".slurm", ".sbatch", ".slrm", ".sub", ".job", ".pbs", ".yaml", ".yml", ".json", ".toml", ".py",
     ".ipynb", ".cfg", ".ini", "", *_PROSE,
@@ -113,10 +120,24 @@ def marked(runs: Iterable[Run], starts: Sequence[Start], tree: Tree, asked: froz
     kept = tuple(runs)
     launched = frozenset(path for run in kept if run.launch is not None for path in run.files)
     apart = [_is_open(run, launched, asked) for run in kept]
-    if not starts or tree.listing.cut or not any(apart):
+    if tree.listing.cut or not any(apart):
         return kept
-    known = _Known(_by_program(starts), _launched(tree), tree)
+    told = [*starts, *_in_prose(tree)]
+    if not told:
+        return kept
+    known = _Known(_by_program(told), _launched(tree), tree)
     return tuple(_marked(run, known) if one else run for run, one in zip(kept, apart, strict=True))
+
+
+def _in_prose(tree: Tree) -> Iterator[Start]:
+    """The programs that documents of the tree start by a command line of Python alone."""
+    for file in islice((file for file in tree.listing.files if file.suffix in _DOCUMENTS), MOST_SEARCHED):
+        source = _source(file, tree) if b"python" in bytes_of(file, LARGEST) else None
+        for match in _PLAIN.finditer(source.text) if source is not None else ():
+            program = tree.find(match[1], file.parent)
+            if source is not None and program is not None:
+                alone = not any(_OF_RANKS.search(_option(word)) for word in match[2].split())
+                yield Start(program, source.span(match.start(1), match.end(1)), alone)
 
 
 class _Known(NamedTuple):

@@ -76,7 +76,10 @@ def _trains_on(place: Place, moved: Site, depth: int) -> Span | None:
 
 def _trains_later(place: Place, moved: Site) -> ast.AST | None:
     """The first call after a move, in the same function, that goes backward or leads to it."""
+    leaving = _leaving_block(place.scope.node, moved.node)
     for site in place.scope.sites:
+        if leaving and not any(is_inside(site.node, statement) for statement in leaving):
+            continue
         after = getattr(site.node, "lineno", 0) > getattr(moved.node, "lineno", 0)
         repeated = any(is_inside(site.node, loop) for loop in moved.loops)
         if isinstance(site.node, ast.Call) and (after or repeated):
@@ -85,6 +88,17 @@ def _trains_later(place: Place, moved: Site) -> ast.AST | None:
             if _goes_backward(place_of(place.program, place.module, site), 0):
                 return site.node
     return None
+
+
+def _leaving_block(scope: ast.AST, node: ast.AST) -> list[ast.stmt]:
+    """The block of a condition around a node, where it ends in a return: nothing below it runs after the node."""
+    for outer in ast.walk(scope):
+        for block in (outer.body, outer.orelse) if isinstance(outer, ast.If) else ():
+            if isinstance(block[-1] if block else None, ast.Return | ast.Raise) and any(
+                is_inside(node, statement) for statement in block
+            ):
+                return block
+    return []
 
 
 def _wraps(place: Place, node: ast.Call) -> bool:
