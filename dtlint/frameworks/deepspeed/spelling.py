@@ -66,21 +66,23 @@ def spell(setting: str, value: Plain) -> str | None:
 
 def spell_in(reading: Reading, setting: str, value: Plain) -> str | None:
     """A setting as a config would have it: the prefetch by each of the keys that switch it off there."""
-    written = [claim.name.rpartition(".")[2] for claim in reading.claims if claim.setting == setting]
-    if setting != "sharding.prefetch" or value == "none" or not all(written):
+    if setting != "sharding.prefetch" or value == "none":
         return spell(setting, value)
-    return _fetched(*(written or (_PREFETCH,)))
+    names = (claim.name.rpartition(".")[2] for claim in reading.claims if claim.setting == setting)
+    return _fetched(*([name for name in names if _default(name) is not None] or [_PREFETCH]))
 
 
 def _fetched(*keys: str) -> str:
     return ", ".join(f'"{key}": {_default(key)}' for key in keys) + " in zero_optimization"
 
 
-def _default(key: str) -> str:
-    """What DeepSpeed takes for a stage-3 key that is not written, by its own name or the one without `stage3_`."""
+def _default(key: str) -> str | None:
+    """What DeepSpeed takes for a stage-3 key that is not written, by its own name or the one without `stage3_`; None
+    for what is no key of its.
+    """
     from dtlint.catalog import deepspeed_keys
 
-    return next(row.default for row in deepspeed_keys() if row.name in (key, f"stage3_{key}"))
+    return next((row.default for row in deepspeed_keys() if row.name in (key, f"stage3_{key}")), None)
 
 
 def value_of(setting: str, value: Plain) -> Plain:

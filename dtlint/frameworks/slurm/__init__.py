@@ -8,7 +8,7 @@ from dtlint.frameworks import Claim, Member, NamedFile, Reading
 from dtlint.frameworks.arguments import meant, misspelt_flag, stretch, texts
 from dtlint.frameworks.options import Option, Split, integer, literal_place, split_options, text_of, whole
 from dtlint.frameworks.slurm.bindings import bindings
-from dtlint.frameworks.slurm.gpus import gpu_claims
+from dtlint.frameworks.slurm.gpus import gpu_claims, whole_nodes
 from dtlint.frameworks.slurm.grammar import GRAMMAR
 from dtlint.frameworks.tasks import are_processes
 from dtlint.languages.traced import Word, setting_of
@@ -129,7 +129,7 @@ def _heterogeneous(mark: Word) -> tuple[Claim, ...]:
 def _allocation(split: Split) -> tuple[Claim, ...]:
     nodes = _nodes(split)
     named = () if nodes is None else (Claim("cluster.nodes", nodes, "--nodes"),)
-    return (*named, *gpu_claims(split), *_tasks(split))
+    return (*named, *gpu_claims(split), *whole_nodes(split), *_tasks(split))
 
 
 def _nodes(split: Split) -> Setting | None:

@@ -9,7 +9,7 @@ from dtlint.frameworks.cards import card_claims
 from dtlint.frameworks.options import Option, Split, integer, literal_place, whole
 from dtlint.languages.traced import Word, setting_of
 from dtlint.record import NamedTuple
-from dtlint.value import Origin, Setting, Unknown, Value, assumed
+from dtlint.value import Origin, Setting, Unknown
 
 _GPU = r"(?:gres[/:])?gpu(?![\w-])"
 
@@ -27,18 +27,18 @@ def gpu_claims(split: Split) -> tuple[Claim, ...]:
     claims: list[Claim] = []
     requests = _requests(split)
     if requests:
-        count = _with_all(_per_node(requests[-1], split), split)
+        count = _per_node(requests[-1], split)
         claims.append(Claim("cluster.gpus_per_node", count, "--" + requests[-1].option.name))
     named = next((found for request in requests if (found := _gpu_type(request))), ()) or _constraint(split)
     return (*claims, *named)
 
 
-def _with_all(count: Setting, split: Split) -> Setting:
-    """`--exclusive` gives the job all GPUs of its nodes, of which the number asked for is the least."""
+def whole_nodes(split: Split) -> tuple[Claim, ...]:
+    """cluster.exclusive: `--exclusive` gives a job all GPUs of its nodes; the number asked for is the least."""
     option = split.last("exclusive")
-    if option is None or option.value is not None or not isinstance(count, Value):
-        return count
-    return assumed(count.value, "--exclusive gives all GPUs of a node", "--set cluster.gpus_per_node=N")
+    if option is None or option.value is not None:
+        return ()
+    return (Claim("cluster.exclusive", setting_of(option.flag, True), "--exclusive"),)
 
 
 def _requests(split: Split) -> list[_Request]:
