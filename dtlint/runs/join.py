@@ -258,7 +258,7 @@ class Joiner:
         """The files that the launch names, and the focused config that none names when this is the only launch."""
         readings: list[Reading] = []
         sources: list[Source] = []
-        for named in candidate.found.files:
+        for named in dict.fromkeys(candidate.found.files):
             for source, reading in self._follower.named_file(named, candidate):
                 sources.append(source)
                 readings.append(reading)

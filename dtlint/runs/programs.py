@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from dtlint.frameworks import Reading
@@ -10,6 +11,7 @@ from dtlint.frameworks.nemo.spelling import NEMO_MARKS
 from dtlint.languages.json_tree import Node
 from dtlint.languages.python import Module, Shared, command_line, follow, marker, read_module
 from dtlint.languages.python.program import Program, with_given
+from dtlint.languages.python.sharing import kept
 from dtlint.languages.traced import Word
 from dtlint.record import NamedTuple
 from dtlint.runs.model import OWN_PARSER
@@ -62,7 +64,7 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
         return [(entry, Reading("program"))]
     program = _with_words(program_of(entry, tree), words)
     readings = [
-        reader.read(program)
+        kept(program, (reader.__name__, program.entry, program.main.top), partial(reader.read, program))
         for reader in (
             deepspeed_python,
             deepspeed_pipelines,

@@ -19,7 +19,7 @@ from dtlint.languages.python.editing import dropped, standing
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Place, place_of
-from dtlint.languages.python.program import Definition, Program, definition
+from dtlint.languages.python.program import Definition, Program, definition, of_file
 from dtlint.languages.python.reach import enclosing_function, stands
 from dtlint.languages.python.tree import Module, Site
 from dtlint.source import Edit
@@ -176,9 +176,14 @@ def _updates(loop: ast.AST) -> bool:
 
 def _is_profiled(place: Place, loop: ast.AST) -> bool:
     """Whether a loop runs inside `with torch.profiler.profile(...)`: it is there to be measured step by step."""
-    blocks = (node for node in ast.walk(place.scope.node) if isinstance(node, ast.With) and is_inside(loop, node))
-    around = (item.context_expr for block in blocks for item in block.items)
+    function = place.scope.node
+    blocks = of_file(place.program, "with blocks", function, lambda: _with_blocks(function))
+    around = (item.context_expr for block in blocks if is_inside(loop, block) for item in block.items)
     return any(called(place.at(node)).startswith(_PROFILERS) for node in around)
+
+
+def _with_blocks(function: ast.AST) -> tuple[ast.With, ...]:
+    return tuple(node for node in ast.walk(function) if isinstance(node, ast.With))
 
 
 def _waits_anyway(loop: ast.AST, call: ast.AST) -> bool:

@@ -17,6 +17,7 @@ from dtlint.languages.python.calls import Call, argument, call_at, called, calls
 from dtlint.languages.python.places import guard_text
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import stands
+from dtlint.languages.python.sharing import kept
 from dtlint.languages.python.tree import Scope
 from dtlint.source import Span
 from dtlint.value import Choice, Origin, Setting, Unknown, Value, written
@@ -45,6 +46,10 @@ def collectives(program: Program) -> tuple[Member, ...]:
 
     None for a program of a package whose partial sums must be sums.
     """
+    return kept(program, "collectives of gradients", lambda: _collectives(program), sure=lambda: False)
+
+
+def _collectives(program: Program) -> tuple[Member, ...]:
     if is_foreign(program):
         return ()
     found = (_member(program, call) for call in calls(program, (*ALL_REDUCE, *_REDUCE)))

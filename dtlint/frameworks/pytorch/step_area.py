@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.callers import callers
 from dtlint.languages.python.names import attribute_bindings, lookup, qualified
 from dtlint.languages.python.places import Place, place_of
-from dtlint.languages.python.program import Definition, Program, definition, sites
-from dtlint.languages.python.tree import Scope, Site
+from dtlint.languages.python.program import Definition, Program, definition, of_file, sites
+from dtlint.languages.python.tree import Module, Scope, Site
 from dtlint.record import NamedTuple
 
 _MAX_FUNCTIONS = 300
@@ -57,24 +58,35 @@ def _leading_to(program: Program, function: Definition) -> Iterator[Definition]:
         yield Definition(function.module, scope)
     for module, site in callers(program, function):
         yield Definition(module, _function_of(site.scope))
-    for site in handed_over(function):
+    for site in handed_over(program, function):
         yield Definition(function.module, _function_of(site.scope))
 
 
-def handed_over(function: Definition) -> Iterator[Site]:
+def handed_over(program: Program, function: Definition) -> list[Site]:
     """The calls in its file that a function is handed to: by name, as a lambda, or as what its maker returns."""
+    given = of_file(program, "what calls are given", function.module.top, partial(_given_in, function.module))
     words = function.scope.name.split(".")
-    maker = words[-2] if len(words) > 1 else ""
-    for site in sites(function.module):
-        if isinstance(site.node, ast.Call) and any(_is(item, function.scope, maker) for item in site.node.args):
-            yield site
+    found: dict[int, Site] = {}
+    for key in (words[-1], f"{words[-2]}()" if len(words) > 1 else "", function.scope.node):
+        found.update(given.get(key, {}))
+    return [found[number] for number in sorted(found)]
 
 
-def _is(argument: ast.expr, function: Scope, maker: str) -> bool:
+def _given_in(module: Module) -> Mapping[str | ast.AST, dict[int, Site]]:
+    """The calls of a file by what they are given: last words of names, makers, expressions; numbered in their order."""
+    found: dict[str | ast.AST, dict[int, Site]] = {}
+    for number, site in enumerate(sites(module)):
+        for item in site.node.args if isinstance(site.node, ast.Call) else ():
+            for key in _keys(item):
+                if key:
+                    found.setdefault(key, {})[number] = site
+    return found
+
+
+def _keys(argument: ast.expr) -> tuple[str | ast.AST, ...]:
     if isinstance(argument, ast.Call):
-        return bool(maker) and dotted(argument.func).rpartition(".")[2] == maker
-    name = function.name.rpartition(".")[2]
-    return argument is function.node or dotted(argument).rpartition(".")[2] == name
+        return (f"{dotted(argument.func).rpartition('.')[2]}()",)
+    return (argument, dotted(argument).rpartition(".")[2])
 
 
 def _methods_beside(scope: Scope) -> Iterator[Scope]:

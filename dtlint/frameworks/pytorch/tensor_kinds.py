@@ -283,7 +283,7 @@ def _parameter(place: Place, name: str) -> Kind:
 
 def _hook_arguments(place: Place, function: Scope) -> Iterator[Kind]:
     """What a function gets as a hook: of `register_hook` the gradient of the tensor, of the other kind the tensor."""
-    for site in handed_over(Definition(place.module, function)):
+    for site in handed_over(place.program, Definition(place.module, function)):
         called = site.node.func if isinstance(site.node, ast.Call) else site.node
         if isinstance(called, ast.Attribute) and called.attr in _HOOKS:
             tensor = kind_of(place.inner(called.value)._replace(scope=site.scope))

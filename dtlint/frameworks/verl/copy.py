@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 
 from dtlint.frameworks import Claim, Reading
 from dtlint.source import Source
@@ -18,10 +19,16 @@ _OLD = "ppo_micro_batch_size"
 
 def read(source: Source) -> Reading:
     """The remainder as unknown where the copy asserts nothing: it may make the last micro-batch smaller."""
-    if any(_asserted(_parsed(source.text))):
+    if _asserts(source.text):
         return Reading("program")
     reason = f"{source.path} does not assert that the micro batch divides the mini-batch"
     return Reading("program", claims=(Claim("batch.remainder", Unknown(reason), "assert"),))
+
+
+@lru_cache(maxsize=16)
+def _asserts(text: str) -> bool:
+    """Whether a worker asserts it; every run of a tree asks the same few files."""
+    return any(_asserted(_parsed(text)))
 
 
 def _parsed(text: str) -> ast.AST:
