@@ -59,6 +59,7 @@ def options_of(
         expected=known.expected,
         clusters=known.clusters,
         folder=known.folder,
+        run=known.run,
     )
 
 

@@ -35,8 +35,8 @@ class Config(NamedTuple):
     limit ("pipeline-bubble.bubble"), `severities` by rule (error, warning, note, off), `file_ignores` pairs of a
     path pattern (relative to `folder`) and the rules to leave out there. `fail_over` is a share of a step, 0 to 1.
     `expected` are values that every plan has to have. `clusters` are further clusters, by the pattern of the files that
-    run on them. `baseline` are the findings that are known. Where `text_before` gives the earlier text of a file, only
-    the ignores count that stood in it.
+    run on them, `run` patterns of the files that the team runs. `baseline` are the findings that are known. Where
+    `text_before` gives the earlier text of a file, only the ignores count that stood in it.
     """
 
     path: str = ""
@@ -53,6 +53,7 @@ class Config(NamedTuple):
     file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
     expected: Mapping[str, Value] = {}
     clusters: tuple[tuple[str, Mapping[str, Value]], ...] = ()
+    run: tuple[str, ...] = ()
     baseline: Baseline | None = None
     text_before: Callable[[Source], str | None] | None = None
 

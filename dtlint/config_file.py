@@ -146,6 +146,7 @@ def _config(table: dict[str, Toml], path: str, folder: Path) -> Config:
         tuple((pattern, _words(ignores, pattern)) for pattern in ignores),
         {name: given(_plain(value), path) for name, value in _flat(_tables(table, "expect"))},
         tuple(_by_path(table, path)),
+        _words(table, "run"),
     )
 
 

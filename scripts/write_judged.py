@@ -1,4 +1,4 @@
-"""Writes into each rule file how often the rule was right among the findings that docs/precision.md lists.
+"""Writes into each rule file how often the rule was right among the latest findings that docs/precision.md lists.
 
 python scripts/write_judged.py            writes the rule files
 python scripts/write_judged.py --check    fails where one differs
@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import re
 import sys
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 SECTION = "## A hundred findings"
 """How the heading begins whose tables list findings with their verdicts."""
+
+LATEST = 20
+"""Most findings of a rule that count, the last ones on the page."""
 
 _ROW = re.compile(r"\| [^|]+/[^|]+ \| [0-9a-f]{7} \| `[^|]+` \| ([a-z0-9-]+) \| ([a-z| ]+) \|")
 _LINE = re.compile(r"^judged: .*\n", re.MULTILINE)
@@ -28,10 +30,12 @@ def verdicts(page: str) -> Iterator[tuple[str, bool]]:
 
 
 def counts(page: str) -> Mapping[str, tuple[int, int]]:
-    """Right and judged findings by rule."""
-    judged = list(verdicts(page))
-    right, of = Counter(rule for rule, true in judged if true), Counter(rule for rule, _ in judged)
-    return {rule: (right[rule], of[rule]) for rule in of}
+    """Right and judged findings by rule, of the LATEST of each: what was false before is mended in kind."""
+    judged: dict[str, list[bool]] = {}
+    for rule, true in verdicts(page):
+        judged.setdefault(rule, []).append(true)
+    latest = {rule: found[-LATEST:] for rule, found in judged.items()}
+    return {rule: (sum(found), len(found)) for rule, found in latest.items()}
 
 
 def with_counts(text: str, right: int, of: int) -> str:

@@ -44,9 +44,10 @@ Each rule is one documented mistake. This page is written from the rule files by
 plan's own numbers. [policy.md](policy.md) says what is no rule, [house-rules.md](house-rules.md) how a team writes one.
 
 An **error** fails, runs out of memory, hangs or trains wrongly; a **warning** wastes time or money; a **note** is
-advice. Where several launches are checked as a whole, a warning of a rule that was right in less than two of three
-judged findings is a note, unless the file is named. Expressions speak of the settings and facts that `dtlint plan`
-prints. Where a number in a condition is not known the rule is listed as not decided, with what would tell it.
+advice. Where several launches are checked as a whole, what a rule says that was right in less than four of five of its
+latest judged findings is a note, unless the file is named. Expressions speak of the settings and facts that
+`dtlint plan` prints. Where a number in a condition is not known the rule is listed as not decided, with what would
+tell it.
 """
 
 
@@ -94,11 +95,11 @@ def section(rule: Rule, sources: Mapping[str, Mapping[str, str]]) -> str:
 
 
 def judged(rule: Rule) -> str:
-    """How often it was right, and what follows where it has not earned its warnings."""
+    """How often it was right, and what follows where it has not earned its severity."""
     right, of = rule.judged or Judged(0, 0)
     told = f" Right in {right} of {of} judged findings" if of else " Not judged yet"
-    wastes = any(verdict.outcome == "slower" for verdict in rule.verdicts)
-    return f"{told}: a note in a whole repository." if wastes and not has_earned(rule) else f"{told}."
+    speaks_up = any(verdict.outcome != "advice" for verdict in rule.verdicts)
+    return f"{told}: a note in a whole repository." if speaks_up and not has_earned(rule) else f"{told}."
 
 
 def flowing(text: str) -> str:

@@ -1,4 +1,6 @@
-"""In a repository checked as a whole a rule warns where it has earned it; what is named is judged in full."""
+"""In a repository checked as a whole a rule speaks up where it has earned it; what is named, or said to be run, is judged
+in full.
+"""
 
 import subprocess
 import sys
@@ -27,9 +29,10 @@ MISTYPED = CROSSING.replace("--bf16", "--bf16 --train-iters many")
         (None, True),
         (Judged(0, 0), False),
         (Judged(2, 2), False),
-        (Judged(2, 3), True),
-        (Judged(15, 16), True),
-        (Judged(10, 16), False),
+        (Judged(2, 3), False),
+        (Judged(3, 3), True),
+        (Judged(16, 20), True),
+        (Judged(15, 20), False),
     ],
 )
 def test_a_rule_has_earned_its_severity_by_the_share_that_was_right(judged, earned):
@@ -47,9 +50,39 @@ def test_in_a_repository_of_several_launches_it_is_a_note_and_a_remark_says_so(t
     assert told(".") == (["note"], True)
 
 
-def test_what_stops_is_an_error_whoever_asks(tree):
+def test_what_stops_is_one_too(tree):
     tree({"a.sh": MISTYPED, "b.sh": WITHIN})
-    assert told(".", rule="setting-type")[0] == ["error"]
+    assert told(".", rule="setting-type") == (["note"], True)
+    assert told("a.sh", rule="setting-type") == (["error"], False)
+
+
+@pytest.mark.parametrize("rule", ["lost-arguments", "inert-setting"])
+def test_a_rule_that_has_earned_it_speaks_up_everywhere(tree, rule):
+    lost = CROSSING.replace("--bf16", "--bf16 \\ \n  --log-interval 10")
+    config = (
+        '{"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 2, "offload_param": {"device": "cpu"}}}\n'
+    )
+    launch = "deepspeed --num_gpus 8 train.py --deepspeed_config ds.json\n"
+    program = "import deepspeed\ndeepspeed.initialize(model=net)\n"
+    tree({"a.sh": lost, "b.sh": launch, "ds.json": config, "train.py": program})
+    assert set(told(".", rule=rule)[0]) <= {"error", "warning"}
+    assert told(".", rule=rule)[0]
+
+
+@pytest.mark.parametrize(("run", "severity"), [(("a.sh",), "error"), (("*.sh",), "error"), (("b.sh",), "note")])
+def test_what_the_team_says_that_it_runs_is_judged_in_full(tree, run, severity):
+    tree({"a.sh": MISTYPED, "b.sh": WITHIN})
+    report = check(["."], config=Config(folder=Path.cwd(), run=run))
+    assert [each.severity for each in report.findings if each.rule == "setting-type"] == [severity]
+
+
+def test_the_config_says_what_is_run(tree):
+    tree({"dtlint.toml": 'run = ["jobs/*"]\n', "jobs/a.sh": MISTYPED, "b.sh": WITHIN})
+    done = subprocess.run(
+        [sys.executable, "-c", "from dtlint.cli import main; main()", "check", "."],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, "error[DT003 setting-type]" in done.stdout) == (1, True)
 
 
 @pytest.mark.parametrize("paths", [("a.sh",), ("a.sh", "b.sh"), (".", "a.sh")])

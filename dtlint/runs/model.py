@@ -24,7 +24,8 @@ class Options(NamedTuple):
 
     `texts` stand for what is on disk, by resolved path: changes not yet written. `expected` are values that every plan
     has to have. `clusters` are clusters for the files below a pattern, which is relative to `folder`; the first that
-    fits takes the place of `cluster`. `current` is what printed paths are relative to, None for the current folder.
+    fits takes the place of `cluster`. `run` are such patterns of files that are asked about as if they were named.
+    `current` is what printed paths are relative to, None for the current folder.
     """
 
     settings: Mapping[str, Value] = {}
@@ -36,14 +37,26 @@ class Options(NamedTuple):
     clusters: tuple[tuple[str, Mapping[str, Value]], ...] = ()
     folder: Path | None = None
     current: Path | None = None
+    run: tuple[str, ...] = ()
 
     def at(self, file: Path | None) -> Options:
         """The options for what a file starts: with the cluster that its path chooses."""
-        if file is None or self.folder is None or not file.is_relative_to(self.folder):
+        path = self._below(file)
+        if path is None:
             return self
-        path = file.relative_to(self.folder).as_posix()
         found = next((cluster for pattern, cluster in self.clusters if fnmatchcase(path, pattern)), None)
         return self if found is None else self._replace(cluster=found)
+
+    def is_run(self, file: Path) -> bool:
+        """Whether the team says that it runs a file."""
+        path = self._below(file) if self.run else None
+        return path is not None and any(fnmatchcase(path, pattern) for pattern in self.run)
+
+    def _below(self, file: Path | None) -> str | None:
+        """The path that patterns are held against; None for a file outside of their folder."""
+        if file is None or self.folder is None or not file.is_relative_to(self.folder):
+            return None
+        return file.relative_to(self.folder).as_posix()
 
 
 class Launch(NamedTuple):

@@ -55,12 +55,19 @@ def read_runs(paths: Sequence[Path], options: Options, stdin: str | None = None)
         _search_callers(joiner, tree, {file for file, _ in files}, launching)
     _remark_listing(joiner, tree)
     found = joiner.finish(tuple(problems), focus)
-    asked = frozenset(tree.shown(path.resolve()) for path in named if not is_folder(path)) | {"<stdin>"}
+    asked = _asked(named, options, tree)
     told = tuple(told_of(found.problems, found.runs, asked))
     alone = single(marked(found.runs, asked), joiner.starts(), tree, asked)
     found = found._replace(runs=left_over(alone, tree, asked), problems=told)
     below = _below([path for path in named if is_folder(path)], found.sources)
     return found._replace(focus=focus | below | _started(focus, found.runs), asked=asked)
+
+
+def _asked(named: Iterable[Path], options: Options, tree: Tree) -> frozenset[str]:
+    """The files that the user names, here or as what is run."""
+    own = [path.resolve() for path in named if not is_folder(path)]
+    run = filter(options.is_run, tree.listing.files) if options.run else ()
+    return frozenset(map(tree.shown, (*own, *run))) | {"<stdin>"}
 
 
 def _started(focus: frozenset[str], runs: Iterable[Run]) -> frozenset[str]:
