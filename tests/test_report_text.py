@@ -194,6 +194,10 @@ def test_a_remedy_that_may_cost_more_says_so() -> None:
     assert saving_line(Saving(Interval(-0.81, 0.07)), "token") == "saves -81% to 7% per token"
 
 
+def test_of_a_difference_that_the_estimate_does_not_see_it_says_nothing() -> None:
+    assert saving_line(Saving(Interval(0.0, 0.0), Interval(1.5, 2.0)), "step") == "1.5-2 s per step then"
+
+
 def test_small_phrases() -> None:
     assert listed(["a"]) == "a"
     assert listed(["a", "b", "c"]) == "a, b and c"
