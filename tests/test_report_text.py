@@ -19,10 +19,12 @@ from dtlint.report.terminal import width
 from dtlint.report.text import report_concise, report_text, undecided_text
 from dtlint.report.words import cost_line, fact_shown, listed, number_shown, origin_shown, plan_line, saving_line
 from dtlint.rulebook.check import Report
+from dtlint.rulebook.evidence import label
 from dtlint.rulebook.finding import Cost, Related, Saving, Stop
 from dtlint.runs import read_runs
 from dtlint.runs.model import FileProblem, Options, RunSet
-from dtlint.value import Origin, Step
+from dtlint.source import Source
+from dtlint.value import Origin, Step, written
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 
@@ -219,3 +221,9 @@ def test_the_war_stories_as_a_terminal_shows_them(
     monkeypatch.chdir(tmp_path)
     text = re.sub(r"\d+ rules", "all rules", report_text(check([story]), columns))
     holds(f"story-{story}-{columns}.txt", text)
+
+
+def test_a_long_list_is_shown_by_its_ends() -> None:
+    sizes, place = tuple(range(32, 2048, 32)), Source("run.sh", "32").span(0, 2)
+    assert label("batch.rampup", written(sizes, place)) == "batch.rampup 32, 64, 96, ..., 2016"
+    assert label("batch.rampup", written(sizes[:3], place)) == "batch.rampup 32, 64, 96"
