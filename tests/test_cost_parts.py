@@ -110,6 +110,9 @@ def test_megatron_keeps_2_and_4_and_a_share_of_12_bytes() -> None:
         ("deepspeed", {"framework": "deepspeed"}, 2, 2 + 14 / 4),
         ("deepspeed", {"framework": "deepspeed"}, 3, 16 / 4),
         ("deepspeed", {"framework": "deepspeed", "precision__gradients": "fp32"}, 1, 2 + 6 + 12 / 4),  # BF16_Optimizer
+        ("deepspeed", {"framework": "deepspeed"}, 0, 2 + 6 + 12 / 4),  # the same, which shares its states out
+        ("deepspeed", {"framework": "megatron-deepspeed"}, 0, 2 + 6 + 12 / 4),
+        ("deepspeed", {"framework": "deepspeed", "precision__compute": "fp16"}, 0, 16.0),
         ("ddp", {"framework": "ddp", "precision__master": "fp32"}, 0, 16.0),  # fp32 weights are their own masters
         ("ddp", {"framework": "ddp", "precision__master": "none", "optimizer__state_dtype": "bf16"}, 0, 8.0),
     ],

@@ -261,6 +261,36 @@ Trainer(model, args).train()
         assert self.rules(tmp_path, '"auto"', '"gradient_clipping": "auto",') == set()
 
 
+class TestFileThatTheProgramNames:
+    """`TrainingArguments(deepspeed="ds.json")`, also out of a YAML file: the file is the config, not the call."""
+
+    WRITTEN = 'TrainingArguments("out", bf16=True, max_grad_norm=0.5, deepspeed="ds.json")'
+    LOADED = 'TrainingArguments(**yaml.safe_load(open("conf.yaml"))["trainer"])'
+    CONF = "trainer:\n  output_dir: out\n  bf16: true\n  max_grad_norm: 0.5\n  deepspeed: ds.json\n"
+
+    @pytest.mark.parametrize("arguments", [WRITTEN, LOADED])
+    @pytest.mark.parametrize(
+        ("clipping", "expected"),
+        [
+            ("", {"clipping-left-out"}),
+            ('"gradient_clipping": "auto",', set()),
+            ('"gradient_clipping": 0.1,', {"conflicting-settings"}),
+        ],
+    )
+    def test_it_is_what_the_trainer_compares(self, tree, arguments: str, clipping: str, expected: set[str]) -> None:
+        tree(
+            {
+                "run.sh": "torchrun --nproc_per_node 8 train.py\n",
+                "conf.yaml": self.CONF,
+                "ds.json": f'{{{clipping} "bf16": {{"enabled": true}}, "train_micro_batch_size_per_gpu": "auto",\n'
+                ' "gradient_accumulation_steps": "auto", "zero_optimization": {"stage": 2, "overlap_comm": true}}',
+                "train.py": "import yaml\nfrom transformers import Trainer, TrainingArguments\n"
+                f"args = {arguments}\nTrainer(model, args).train()\n",
+            }
+        )
+        assert {finding.rule for finding in check([Path("run.sh")]).findings} == expected
+
+
 @pytest.mark.parametrize(("arguments", "compared"), [("", False), ("--output_dir out --do_train", True)])
 def test_a_program_that_is_told_nothing_but_the_config(tmp_path: Path, arguments: str, compared: bool) -> None:
     config = '{"train_micro_batch_size_per_gpu": 4, "gradient_clipping": "auto", "zero_optimization": {"stage": 2}}'

@@ -174,6 +174,45 @@ def test_the_launch_stands_over_the_file() -> None:
     assert (found.origin.span.source.path, found.origin.span.line) == ("conf/main.yaml", 5)
 
 
+WHOLE = Source("conf/main.yaml", "model:\n  depth: 4\n  recompute: false\n  name: small\n")
+BUILD = "def build(depth=1, recompute=True, width=8, **rest):\n    show({})\n"
+PASSED = {
+    HYDRA + "    build(**cfg.model)\n": 4,
+    HYDRA + "    build(**OmegaConf.to_container(cfg.model, resolve=True))\n": 4,
+    HYDRA + "    known = dict(cfg.model)\n    build(**known)\n": 4,
+    HYDRA + "    Model(cfg.model)\nclass Model:\n    def __init__(self, of):\n        build(**of)\n": 4,
+    LOADS + "c = yaml.safe_load(open('conf/main.yaml'))\nbuild(**c['model'])\n": 4,
+    LOADS + "c = OmegaConf.load('conf/main.yaml').model\nbuild(**c)\n": 4,
+    "of = dict(depth=4)\nbuild(**of)\n": 4,
+    "of = {'width': 4}\nif other:\n    of['depth'] = 4\nbuild(**of)\n": "?",
+    LOADS + "c = OmegaConf.load('conf/main.yaml').model\nc['depth'] = 5\nbuild(**c)\n": "?",
+    LOADS + "c = OmegaConf.load(path).model\nbuild(**c)\n": "?",
+}
+
+
+@pytest.mark.parametrize(("text", "value"), PASSED.items(), ids=range(len(PASSED)))
+def test_what_is_unpacked_into_a_call_fills_its_parameters(text: str, value: object) -> None:
+    started = f"from omegaconf import OmegaConf\n{BUILD.format('depth')}{text}"
+    assert plain(configured(started, config=WHOLE)) == value
+
+
+def test_what_the_unpacked_part_lacks_has_its_default() -> None:
+    text = HYDRA + "    build(**cfg.model)\n"
+    assert plain(configured(BUILD.format("width") + text, config=WHOLE)) == 8
+    assert plain(configured(BUILD.format("width") + text, "+model.width=2", config=WHOLE)) == 2
+    assert plain(configured(BUILD.format("recompute") + text, "++model.recompute=true", config=WHOLE)) is True
+    listed = Source(WHOLE.path, f"defaults:\n  - model: big\n  - _self_\n{WHOLE.text}")
+    assert plain(configured(BUILD.format("width") + text, config=listed)) == "?"
+
+
+def test_the_launch_names_the_config_of_hydra() -> None:
+    text = HYDRA.replace("config_name='main'", "config_name=None") + "    show(cfg.trainer.devices)"
+    assert plain(configured(text)) == "?"
+    for words in (("-cn", "main"), ("--config-name=main",), ("--config-name", "main.yaml")):
+        assert plain(configured(text, *words)) == 4
+    assert plain(configured(text.replace("conf'", "other'"), "-cp", "conf", "-cn", "main")) == 4
+
+
 def test_a_file_that_the_launch_names() -> None:
     text = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--config')\nargs = p.parse_args()\n"
     text += LOADS + "c = OmegaConf.load(args.config)\nshow(c.trainer.devices)"

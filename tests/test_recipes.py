@@ -195,6 +195,13 @@ class TestOpenrlhf:
         names = ("precision.compute", "attention.flash", "checkpointing.activations", "model.hidden", "optimizer.clip")
         assert values(found, *names) == ["bf16", True, "full", 4096, 1.0]
 
+    def test_a_script_of_early_releases_is_known_by_its_option(self, tmp_path: Path) -> None:
+        script = self.SFT.replace("--module openrlhf.cli.train_sft", "../train_sft.py")
+        names = ("framework", "frontend", "batch.global", "batch.micro")
+        assert values(self.plans(tmp_path, script)["train"], *names) == ["deepspeed", "openrlhf", 256, 2]
+        other = script.replace("--micro_train_batch_size", "--batch_size")
+        assert self.plans(tmp_path, other)["train"].value("frontend") != "openrlhf"
+
     def test_ring_attention_and_tensor_parallelism_take_ranks(self, tmp_path: Path) -> None:
         found = self.plans(tmp_path, self.SFT, "--ring_attn_size 2 --ds_tensor_parallel_size 2 --adam_offload")["train"]
         assert values(found, "parallel.context", "parallel.tensor", "parallel.data") == [2, 2, 2]

@@ -19,10 +19,12 @@ from dtlint.report.terminal import width
 from dtlint.report.text import report_concise, report_text, undecided_text
 from dtlint.report.words import cost_line, fact_shown, listed, number_shown, origin_shown, plan_line, saving_line
 from dtlint.rulebook.check import Report
+from dtlint.rulebook.evidence import label
 from dtlint.rulebook.finding import Cost, Related, Saving, Stop
 from dtlint.runs import read_runs
 from dtlint.runs.model import FileProblem, Options, RunSet
-from dtlint.value import Origin, Step
+from dtlint.source import Source
+from dtlint.value import Origin, Step, written
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 
@@ -194,6 +196,10 @@ def test_a_remedy_that_may_cost_more_says_so() -> None:
     assert saving_line(Saving(Interval(-0.81, 0.07)), "token") == "saves -81% to 7% per token"
 
 
+def test_of_a_difference_that_the_estimate_does_not_see_it_says_nothing() -> None:
+    assert saving_line(Saving(Interval(0.0, 0.0), Interval(1.5, 2.0)), "step") == "1.5-2 s per step then"
+
+
 def test_small_phrases() -> None:
     assert listed(["a"]) == "a"
     assert listed(["a", "b", "c"]) == "a, b and c"
@@ -215,3 +221,9 @@ def test_the_war_stories_as_a_terminal_shows_them(
     monkeypatch.chdir(tmp_path)
     text = re.sub(r"\d+ rules", "all rules", report_text(check([story]), columns))
     holds(f"story-{story}-{columns}.txt", text)
+
+
+def test_a_long_list_is_shown_by_its_ends() -> None:
+    sizes, place = tuple(range(32, 2048, 32)), Source("run.sh", "32").span(0, 2)
+    assert label("batch.rampup", written(sizes, place)) == "batch.rampup 32, 64, 96, ..., 2016"
+    assert label("batch.rampup", written(sizes[:3], place)) == "batch.rampup 32, 64, 96"

@@ -17,8 +17,12 @@ PRECISION = ("precision.compute", "precision.gradients", "precision.reduce", "pr
 
 
 def unsharded_bytes(plan: Plan) -> float | Unknown:
-    """What the framework keeps for one parameter before sharding: weights, gradients and optimizer."""
-    found = _states(plan, 0, 1)
+    """What the framework keeps for one parameter before sharding: weights, gradients and optimizer.
+
+    The stage counts even so: without ZeRO DeepSpeed's bf16 is another optimizer's.
+    """
+    stage = plan.integer("sharding.stage")
+    found = _states(plan, 1 if stage is None else stage, 1)
     return found if isinstance(found, Unknown) else found.resident
 
 

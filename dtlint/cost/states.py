@@ -54,17 +54,19 @@ def state_bytes(style: str, precision: Precision, stage: int, ranks: int, step_c
     """The states per parameter as the keeper of the states (`style`) keeps them.
 
     Megatron fp16 copies its 16-bit gradients to fp32 for the step (20 bytes in all, dist_optimizer.md). DeepSpeed's
-    step flattens the gradients it owns and copies them to fp32 (zero/stage_1_and_2.py); its optimizer for bf16 with
-    fp32 gradients keeps both, and flattens whole weights (bf16_optimizer.py). FSDP keeps fp32 weights that are their
-    own masters.
+    step flattens the gradients it owns and copies them to fp32 (zero/stage_1_and_2.py); its optimizer for bf16 keeps
+    fp32 gradients beside the others, shares its states out over the data-parallel ranks and flattens whole weights
+    (bf16_optimizer.py). It is taken without ZeRO, and at stage 1 where fp32 gradients are asked for
+    (engine.py, _do_optimizer_sanity_check). FSDP keeps fp32 weights that are their own masters.
     """
     optimizer = precision.master + precision.moments
     copy = 4.0 if precision.gradient < 4.0 and precision.master == 4.0 else 0.0
     if style == "megatron":
         return shared_bytes(stage, ranks, precision.weight, precision.gradient, optimizer + copy)
-    if style == "deepspeed" and precision.compute == "bf16" and precision.gradient == 4.0 and stage <= 1:
-        both = precision.weight + precision.gradient
-        return shared_bytes(stage, ranks, precision.weight, both, optimizer)._replace(transient=precision.weight)
+    fp32_gradients = stage == 0 or (stage == 1 and precision.gradient == 4.0)
+    if style == "deepspeed" and precision.compute == "bf16" and fp32_gradients:
+        both = precision.weight + 4.0
+        return shared_bytes(1, ranks, precision.weight, both, optimizer)._replace(transient=precision.weight)
     if style == "deepspeed":
         return shared_bytes(stage, ranks, precision.weight, precision.gradient, optimizer, step_copy if copy else 0.0)
     shared = 3 if stage >= 2 else stage

@@ -46,6 +46,12 @@ def searched_recomputation(plan: Plan) -> FactValue:
     return Unknown("the variant of recomputation is not told") if reentrant is None else reentrant
 
 
+@register("communication.selected_parts", "flag", "", ("communication.find_unused",), "torch-ddp")
+def selected_parts(plan: Plan) -> FactValue:
+    """Whether the model's forward pass runs one of several parts, so that parameters do stay unused in a step."""
+    return bool(plan.collection("code.selected_parts"))
+
+
 @register("communication.bucket_launches", "number", "collectives a step", _BUCKETS, "deepspeed-config")
 def bucket_launches(plan: Plan) -> FactValue:
     """Gradient collectives of one step: the gradients over the bucket, from ZeRO-2 on for every micro-batch."""

@@ -180,9 +180,12 @@ def unwrap(words: Sequence[Word]) -> tuple[Reading | None, tuple[Word, ...]]:
 
 
 def _container(words: Sequence[Word], wrapper: Wrapper) -> Reading:
-    """The image that a command starts a container of."""
+    """The image that a command starts a container of, and the folders that this has of the host's."""
+    from dtlint.frameworks.mounts import mounts
+
     split = split_options(words[1 + len(wrapper.words) :], wrapper.options.grammar)
-    return Reading("container", words[0].place, files=(NamedFile("image", split.rest[0]),))
+    image = NamedFile("image", split.rest[0])
+    return Reading("container", words[0].place, files=(image,), collections=mounts(split))
 
 
 def unwrap_all(words: Sequence[Word]) -> tuple[list[Reading], tuple[Word, ...]]:

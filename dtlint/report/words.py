@@ -137,8 +137,12 @@ def remedy_line(remedy: Remedy) -> str:
 
 
 def _share_line(share: Interval, per: str) -> str:
-    """The share that a remedy saves, or costs where it never saves any."""
-    if share.high > 0 or share.low == share.high == 0:
+    """The share that a remedy saves, or costs where it never saves any; nothing where the estimate sees no difference,
+    which the cost beside it may be.
+    """
+    if share.low == share.high == 0:
+        return ""
+    if share.high > 0:
         return f"saves {_between(share, 'percent')} per {per}"
     return f"costs {_between(Interval(abs(share.high), abs(share.low)), 'percent')} per {per}"
 

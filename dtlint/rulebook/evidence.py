@@ -13,7 +13,7 @@ from dtlint.rulebook.rule import Rule
 from dtlint.rulebook.scope import Scope, place_of, sources_of
 from dtlint.rulebook.sentences import spell
 from dtlint.source import Source, Span
-from dtlint.value import Origin, Unknown, Value
+from dtlint.value import Origin, Plain, Unknown, Value
 
 COUNTED = frozenset(
     (
@@ -71,6 +71,10 @@ UNTOLD = frozenset(("framework", "frontend"))
 """Settings that the whole launch tells: no place of theirs explains a finding."""
 
 
+_MOST_ITEMS = 8
+"""Most items of a list that a label spells out."""
+
+
 class Anchor(NamedTuple):
     """The place of a finding, and the places that lead to it; `written`: what the finding is about stands there."""
 
@@ -118,11 +122,18 @@ def label(name: str, found: Value) -> str:
     value = found.value
     if isinstance(value, bool):
         return f"{short} {'on' if value else 'off'}"
-    number = spell(value, "count" if isinstance(value, (int, float)) else "plain")
+    number = spell(_first_and_last(value), "count" if isinstance(value, (int, float)) else "plain")
     if name in COUNTED:
         return f"{number} {_one(short) if value == 1 else short}"
     unit = vocabulary()[name].unit
     return f"{short} {number}" + (f" {unit}" if unit and name not in SHORT else "")
+
+
+def _first_and_last(value: Plain) -> Plain:
+    """A long list by its ends: the sizes of a ramp are known by their first and their last."""
+    if not isinstance(value, tuple) or len(value) <= _MOST_ITEMS:
+        return value
+    return (*value[:3], "...", value[-1])
 
 
 def _one(many: str) -> str:

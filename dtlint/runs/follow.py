@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dtlint.frameworks import NamedFile, Reading
 from dtlint.frameworks.dotted_keys import without_part
+from dtlint.frameworks.mounts import host_path
 from dtlint.frameworks.torchtitan.spelling import REGISTRY_ROLE
 from dtlint.languages.traced import Word, literal_word, path_from_folder
 from dtlint.runs.beside import accelerate_launch
@@ -258,9 +259,18 @@ class Follower:
 
     def _located(self, named: NamedFile, candidate: Candidate) -> Located | None:
         found = locate(self.tree, as_path(named), candidate.folder, candidate.moved)
+        if found is None or found.supposed:
+            found = self._mounted(named, candidate) or found
         if candidate.own is None or (found is not None and not found.supposed):
             return found
         return locate(self.tree, as_path(named), candidate.own) or found
+
+    def _mounted(self, named: NamedFile, candidate: Candidate) -> Located | None:
+        """A file of the tree that a container has under another path."""
+        around = (candidate.around,) if candidate.around is not None else ()
+        path = host_path(named.path, (*candidate.found.readings, *around), candidate.moved)
+        found = self.tree.find(path, candidate.folder) if path else None
+        return Located(found, False) if found is not None else None
 
     def _supposition(self, named: NamedFile, candidate: Candidate, source: Source) -> str:
         """The sentence on a file that is only likely to be the one that is named, "" for one that surely is."""

@@ -51,7 +51,7 @@ MARKS: Mapping[str, Marks] = {
     "olmo": Marks(("global_train_batch_size",)),
     "composer": Marks(("global_train_batch_size",)),
     "torchtune": Marks(("_component_",), ("_distributed", "_single_device")),
-    "openrlhf": Marks((), ("openrlhf",)),
+    "openrlhf": Marks((), ("openrlhf", "--micro_train_batch_size")),
     "xtuner": Marks((), ("xtuner",)),
     "litgpt": Marks(("logger_name:",), ("litgpt",)),
     "torchtune_single": Marks(()),

@@ -70,6 +70,9 @@ def _config(readings: Sequence[Reading]) -> Reading | None:
 
 
 def _is_config(reading: Reading) -> bool:
+    """Whether a reading is of a config itself, and not of a program that names its file."""
+    if reading.files:
+        return False
     return reading.layer in DEEPSPEED_CONFIGS and (reading.layer == CONFIG or bool(reading.frontend))
 
 

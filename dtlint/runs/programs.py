@@ -48,7 +48,7 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
 
     `words` are the script's arguments as the launch passes them, None without a launch.
     """
-    from dtlint.frameworks import environment_python, frozen_python
+    from dtlint.frameworks import environment_python, frozen_python, unrecomputed_python
     from dtlint.frameworks.accelerate import program as accelerator_python
     from dtlint.frameworks.deepspeed import experts as deepspeed_experts
     from dtlint.frameworks.deepspeed import pipelines as deepspeed_pipelines
@@ -78,6 +78,7 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
     ]
     readings.extend((transformers_python.declared(program), model_loading.read(program), frozen_python.read(program)))
     readings.extend((lightning_python.read(program), environment_python.read(program), _declared(program)))
+    readings.append(unrecomputed_python.read(program))
     if any(mark in entry.text for mark in NEMO_MARKS):
         from dtlint.frameworks.nemo import program as nemo_python
 

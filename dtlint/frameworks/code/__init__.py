@@ -80,8 +80,10 @@ def _collectors(words: set[str]) -> Iterator[tuple[str, Collector]]:
 
         yield "code.lone_work", lone_work
     if words & {"DistributedDataParallel", "DistributedDataParallelKwargs"}:
+        from dtlint.frameworks.code.selected_parts import selected_parts
         from dtlint.frameworks.code.wrapping import searched_recomputations
 
+        yield "code.selected_parts", selected_parts
         yield "code.searched_recomputations", searched_recomputations
     from dtlint.frameworks.code.guarded import guarded_collectives
 

@@ -369,7 +369,16 @@ def _modulus(conditions: Iterable[tuple[Place, Guard]]) -> Setting | None:
     if open_numbers(divisor):
         return _by_default(divisor)
     value = worth(divisor._replace(budget=Budget()), Turn({}, frozenset(), 0))
-    return written(value, divisor.module.span(remainder)) if value is not None and value > 1 else None
+    if value is None:
+        return _certain(divisor)
+    return written(value, divisor.module.span(remainder)) if value > 1 else None
+
+
+def _certain(place: Place) -> Setting | None:
+    """A number that follows from what several statements write (`if size > MOST: steps = size // MOST`)."""
+    value = evaluate(place._replace(budget=Budget(300)))
+    number = value.value if isinstance(value, Value) and value.origin.kind == "written" else None
+    return value if isinstance(number, int) and not isinstance(number, bool) and number > 1 else None
 
 
 def _by_default(place: Place) -> Setting | None:

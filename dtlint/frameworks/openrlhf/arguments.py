@@ -27,6 +27,7 @@ CRITICS_LAYER = "openrlhf-critic"
 
 _PACKAGE = "openrlhf"
 _RAY = "train_ppo_ray"
+_OWN_OPTION = "--micro_train_batch_size"
 _NUMBERS: Mapping[str, tuple[str, ...]] = {
     "batch.micro": ("train.micro_batch_size", "micro_train_batch_size"),
     "batch.global": ("train.batch_size", "train_batch_size"),
@@ -56,9 +57,13 @@ def recognise(document: Document) -> bool:
 
 
 def recognise_program(program: Sequence[Word]) -> bool:
-    """Whether a program is one of OpenRLHF's that trains."""
+    """Whether a program is one of OpenRLHF's that trains: a module of the package, or a script named like one
+    (`examples/train_sft.py` of early releases, and copies of it) with the option that no other trainer has.
+    """
     name = (program[0].text or "") if program else ""
-    return _PACKAGE in name and ".train_" in name.replace("/", ".")
+    if ".train_" not in f".{name.replace('/', '.')}":
+        return False
+    return _PACKAGE in name or any(known_head(word).startswith(_OWN_OPTION) for word in program[1:])
 
 
 def read_config(documents: Sequence[Document], words: Sequence[Word] = ()) -> Reading:

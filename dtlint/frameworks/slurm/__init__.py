@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from dtlint.frameworks import Claim, Member, NamedFile, Reading
 from dtlint.frameworks.arguments import meant, misspelt_flag, stretch, texts
+from dtlint.frameworks.mounts import mounts
 from dtlint.frameworks.options import Option, Split, integer, literal_place, split_options, text_of, whole
 from dtlint.frameworks.slurm.bindings import bindings
 from dtlint.frameworks.slurm.gpus import gpu_claims, whole_nodes
@@ -46,6 +47,7 @@ def read_directives(words: Sequence[Word], late: Sequence[Sequence[Word]] = ()) 
         **_collections(split, "sbatch"),
         "launch.allocation": (_step(_first_of(kept, split), split),),
         "launch.lost": tuple(_late(late)),
+        **mounts(split),
     }
     return Reading("sbatch", place, _allocation(split), _image(split), collections=collections)
 
@@ -69,7 +71,7 @@ def read_srun(words: Sequence[Word]) -> Reading:
         _image(split),
         rest=split.rest,
         open=split.open,
-        collections={**_collections(split, "srun"), "launch.steps": (_step(words[0], split),)},
+        collections={**_collections(split, "srun"), "launch.steps": (_step(words[0], split),), **mounts(split)},
     )
 
 

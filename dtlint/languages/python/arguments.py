@@ -11,7 +11,7 @@ from dtlint.languages.python.constants import evaluate
 from dtlint.languages.python.entry_points import entry_arguments
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Budget, Place
-from dtlint.languages.python.program import Program, link_modules
+from dtlint.languages.python.program import HYDRA_OPTIONS, Program, link_modules
 from dtlint.languages.python.tree import Argument, Module, Scope
 from dtlint.languages.traced import Word, setting_of
 from dtlint.languages.yaml_scalars import plain_scalar
@@ -163,11 +163,19 @@ def parse_words(declared: Mapping[str, Argument], words: tuple[Word, ...]) -> di
 
 
 def dotted_words(words: tuple[Word, ...]) -> dict[str, Setting]:
-    """What words such as `trainer.devices=8` give the keys of a config (`trainer.devices=`), the value read as YAML."""
+    """What words such as `trainer.devices=8` give the keys of a config (`trainer.devices=`), the value read as YAML;
+    and which config hydra is to take (HYDRA_OPTIONS).
+    """
     found: dict[str, Setting] = {}
-    for word in words:
+    for index, word in enumerate(words):
+        head, sign, _ = word.shown.partition("=")
         key = _DOTTED.match(word.shown)
-        if key is not None:
+        option = HYDRA_OPTIONS.get(head, "")
+        if option and sign:
+            found[f"hydra:{option}"] = setting_of(word.part(len(head) + 1))
+        elif option and index + 1 < len(words):
+            found[f"hydra:{option}"] = setting_of(words[index + 1])
+        elif key is not None:
             found[f"{key[1]}="] = _as_yaml(word.part(key.end()))
     return found
 

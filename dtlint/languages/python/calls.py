@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
 from dtlint.languages.python.constants import merged
-from dtlint.languages.python.dicts import Passed, unpacked_dict
+from dtlint.languages.python.dicts import Passed, passed_on
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.names import lookup, qualified
 from dtlint.languages.python.places import Place, place_of, unknown
@@ -120,7 +120,7 @@ def _arguments(place: Place, node: ast.Call) -> tuple[tuple[Passed, ...], dict[s
         if keyword.arg is not None:
             keywords[keyword.arg] = (_passed(place, keyword.value),)
             continue
-        rebuilt = unpacked_dict(place.at(keyword.value))
+        rebuilt = passed_on(place.at(keyword.value))
         if rebuilt is None:
             hidden = f"**{place.module.text(keyword.value, 40)}"
         else:

@@ -44,6 +44,16 @@ def unpacked_dict(place: Place) -> dict[str, tuple[Passed, ...]] | None:
     return items
 
 
+def passed_on(place: Place) -> dict[str, tuple[Passed, ...]] | None:
+    """What `**options` hands to a call: the items of a dict that is written out, or of a config file's mapping."""
+    from dtlint.languages.python.constants import evaluate
+    from dtlint.languages.python.documents import document_items
+
+    held = unpacked_dict(place)
+    loaded = document_items(place, evaluate) if held is None and not is_changed(place) else None
+    return held if loaded is None else {key: (Passed(item),) for key, item in loaded.items()}
+
+
 def _rest_of_call(place: Place) -> dict[str, tuple[Passed, ...]] | None:
     """What the one call of a function leaves for its `**options`; None for what is no such parameter."""
     holder, bindings = lookup(place.scope, place.node.id) if isinstance(place.node, ast.Name) else (None, [])

@@ -14,11 +14,12 @@ from dtlint.languages.python.following import ways
 from dtlint.languages.python.names import lookup, qualified
 from dtlint.languages.python.objects import Evaluate
 from dtlint.languages.python.places import Place
-from dtlint.languages.python.program import config_file, given_argument, reads_configs
+from dtlint.languages.python.program import config_file, given_argument, given_below, reads_configs
 from dtlint.record import NamedTuple
 from dtlint.value import Setting, Unknown, Value
 
 _LOADERS = frozenset(("omegaconf.OmegaConf.load", "yaml.safe_load", "yaml.full_load", "yaml.load", "json.load"))
+_COPIES = frozenset(("omegaconf.OmegaConf.to_container", "omegaconf.OmegaConf.to_object", "dict"))
 _MAIN = "hydra.main"
 _REFERENCE = re.compile(r"\$\{([\w.]+)\}")
 _MOST_KEYS = 12
@@ -45,6 +46,35 @@ def document_value(place: Place, node: ast.AST, evaluate: Evaluate) -> Setting |
     if found is None or not found.keys:
         return None
     return _as_launched(place, found)
+
+
+def document_items(place: Place, evaluate: Evaluate) -> dict[str, Place] | None:
+    """The items of a mapping that a config file holds (`Model(**cfg.model)`), each as the expression that looks it up;
+    None for anything else, and where files of a defaults list may hold more.
+    """
+    if not reads_configs(place.program):
+        return None
+    held = _unwrapped(place)
+    found = _located(held, evaluate, 0) if isinstance(held.node, ast.expr) else None
+    if found is None or not isinstance(held.node, ast.expr) or member(found.root, "defaults") is not None:
+        return None
+    node = member(found.root, *found.keys)
+    if node is None or node.kind != "object" or node.hidden is not None:
+        return None
+    prefix = "".join(f"{key}." for key in found.keys)
+    passed = (name[len(prefix) : -1] for name in given_below(place.program, prefix) if found.keys)
+    keys = dict.fromkeys((*(entry.key for entry in node.entries), *(key for key in passed if "." not in key)))
+    return {key: held.inner(ast.copy_location(ast.Attribute(held.node, key, ast.Load()), held.node)) for key in keys}
+
+
+def _unwrapped(place: Place) -> Place:
+    """What a call hands on as a plain dict (`OmegaConf.to_container(cfg.model)`), under whatever name."""
+    ends = [way.end for way in ways(place)]
+    end = ends[0] if len(ends) == 1 else None
+    if not isinstance(end, Place) or not isinstance(end.node, ast.Call) or not end.node.args:
+        return place
+    names = qualified(end.module, end.node.func, end.scope)
+    return end.inner(end.node.args[0]) if any(name in _COPIES for name in names) else place
 
 
 def _as_launched(place: Place, found: Located) -> Setting | None:
@@ -155,13 +185,19 @@ def _parameter(place: Place, evaluate: Evaluate) -> Located | None:
 
 def _hydra_file(place: Place, head: ast.Call, evaluate: Evaluate) -> Located | None:
     told = {keyword.arg: keyword.value for keyword in head.keywords}
-    folder, name = (evaluate(place.at(told[key])) if key in told else None for key in ("config_path", "config_name"))
+    folder, name = (_named(place, key, told.get(key), evaluate) for key in ("config_path", "config_name"))
     if not isinstance(name, Value) or not isinstance(name.value, str):
         return None
     below = folder.value if isinstance(folder, Value) and isinstance(folder.value, str) else ""
     path = normpath(join(dirname(place.module.source.path), below, name.value.removesuffix(".yaml") + ".yaml"))
     found = _file(place, name._replace(value=path))
     return found if found is not None and _counts_last(found.root) else None
+
+
+def _named(place: Place, key: str, declared: ast.expr | None, evaluate: Evaluate) -> Setting | None:
+    """What the launch names (`-cn big`), else what the decorator does."""
+    given, _ = given_argument(place.program, f"hydra:{key}")
+    return given or (evaluate(place.at(declared)) if declared is not None else None)
 
 
 def _counts_last(root: Node) -> bool:

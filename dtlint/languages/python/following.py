@@ -219,24 +219,48 @@ def _argument_ways(place: Place, holder: Scope, name: str, binding: Binding, cal
         chain = (*place.chain, Step(place.module.span(place.node), name))
         yield from _ways(call._replace(node=passed, chain=chain, depth=place.depth + 1, budget=place.budget))
     elif isinstance(call.node, ast.Call) and any(keyword.arg is None for keyword in call.node.keywords):
-        yield from _unpacked_argument_ways(call, call.node, name)
-    elif isinstance(binding.node, ast.expr):
+        yield from _unpacked_argument_ways(place, holder, name, binding, call)
+    else:
+        yield from _default_ways(place, holder, name, binding, call)
+
+
+def _default_ways(place: Place, holder: Scope, name: str, binding: Binding, call: Place) -> Iterator[Way]:
+    if isinstance(binding.node, ast.expr):
         yield from _ways(place._replace(scope=holder.parent or holder).inner(binding.node))
     else:
         yield Way((), unknown(call, f"{name} is not passed"))
 
 
-def _unpacked_argument_ways(call: Place, node: ast.Call, name: str) -> Iterator[Way]:
-    """What `**options` passes for a parameter, if it is the command line that a function takes whole."""
-    for keyword in node.keywords:
-        holder = lookup(call.scope, dotted(keyword.value))[0] if keyword.arg is None else None
-        if holder is not None and command_argument(call, holder, name):
-            item = ast.Subscript(keyword.value, ast.Constant(name), ast.Load())
-            constant = ast.copy_location(item.slice, keyword.value)
-            item.slice = constant
-            yield Way((), call.inner(ast.copy_location(item, keyword.value)))
-            return
-    yield Way((), unknown(call, f"{name} may stand in the ** argument"))
+def _unpacked_argument_ways(place: Place, holder: Scope, name: str, binding: Binding, call: Place) -> Iterator[Way]:
+    """What `**options` passes for a parameter: an item of a dict that is known, or of the command line that a function
+    takes whole; the default where all items are known and none is of that name.
+    """
+    from dtlint.languages.python.dicts import passed_on
+
+    assert isinstance(call.node, ast.Call)
+    whole = [keyword.value for keyword in call.node.keywords if keyword.arg is None]
+    commanded = next((item for node in whole if (item := _item_of_command(call, node, name)) is not None), None)
+    if commanded is not None:
+        yield Way((), commanded)
+        return
+    items = [passed_on(call._replace(node=node, depth=place.depth + 1, budget=place.budget)) for node in whole]
+    found = [item for each in items if each is not None for item in each.get(name, ())]
+    if len(found) == 1 and not found[0].guards:
+        chain = (*place.chain, Step(place.module.span(place.node), name))
+        yield from _ways(found[0].place._replace(chain=chain, depth=place.depth + 1, budget=place.budget))
+    elif not found and None not in items:
+        yield from _default_ways(place, holder, name, binding, call)
+    else:
+        yield Way((), unknown(call, f"{name} may stand in the ** argument"))
+
+
+def _item_of_command(call: Place, options: ast.expr, name: str) -> Place | None:
+    """`options["size"]` of the command line that a function takes whole as `**options`."""
+    holder = lookup(call.scope, dotted(options))[0]
+    if holder is None or not command_argument(call, holder, name):
+        return None
+    key = ast.copy_location(ast.Constant(name), options)
+    return call.inner(ast.copy_location(ast.Subscript(options, key, ast.Load()), options))
 
 
 def imported_ways(place: Place, target: str) -> Iterator[Way]:

@@ -168,6 +168,15 @@ def _binds(program: Program, module: Module, name: str) -> bool:
     return found is not None and (found[1] in found[0].top.bindings or bool(found[0].stars))
 
 
+HYDRA_OPTIONS: Mapping[str, str] = {
+    **dict.fromkeys(("--config-name", "--config_name", "-cn"), "config_name"),
+    **dict.fromkeys(("--config-path", "--config_path", "-cp"), "config_path"),
+}
+"""Options of hydra's own, by the argument of `hydra.main` in whose stead they stand; what a launch passes by them is
+given as `hydra:config_name`.
+"""
+
+
 def with_given(program: Program, given: Mapping[str, Setting], more: bool) -> Program:
     """The program as a launch starts it that passes these values, and maybe `more`."""
     return program._replace(given=given, open=more, memo=Memo(program.memo.files))
@@ -185,6 +194,13 @@ def given_argument(program: Program, name: str) -> tuple[Setting | None, bool]:
     given = program.given
     found = (given.get(name) if given is not None else None), given is not None and not program.open
     program.memo.note("given", None, name, found)
+    return found
+
+
+def given_below(program: Program, prefix: str) -> tuple[str, ...]:
+    """The keys of a config that begin so and that the launch passes (`model.depth=`)."""
+    found = tuple(name for name in program.given or () if name.startswith(prefix) and name.endswith("="))
+    program.memo.note("given below", None, prefix, found)
     return found
 
 

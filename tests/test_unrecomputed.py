@@ -1,0 +1,83 @@
+"""A loop around a model of Transformers recomputes nothing unless something in sight asks for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dtlint.api import check
+
+SECTION = """{"train_micro_batch_size_per_gpu": 2, "bf16": {"enabled": true}, "zero_optimization": {"stage": 2},
+ "activation_checkpointing": {"partition_activations": true, "cpu_checkpointing": true}}"""
+ACCELERATE = "accelerate launch --use_deepspeed --deepspeed_config_file ds.json --num_processes 8 train.py\n"
+DEEPSPEED = "deepspeed --num_gpus 8 train.py\n"
+LOAD = "AutoModelForCausalLM.from_pretrained('facebook/opt-1.3b')"
+IMPORTS = """import torch, deepspeed
+from accelerate import Accelerator
+from torch.utils.data import DataLoader
+from transformers import AutoModelForCausalLM
+"""
+PREPARED = """accelerator = Accelerator()
+{model}
+optimizer = torch.optim.AdamW(model.parameters())
+loader = DataLoader(data)
+model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+for batch in loader:
+    accelerator.backward(model(**batch).loss)
+    optimizer.step()
+"""
+INITIALIZED = """{model}
+engine, *_ = deepspeed.initialize(args, model, config="ds.json")
+for batch in data:
+    engine.backward(engine(**batch).loss)
+    engine.step()
+"""
+
+
+def told(tree, start: str, loop: str, model: str, **files: str) -> bool:
+    tree({"run.sh": start, "ds.json": SECTION, "train.py": IMPORTS + loop.format(model=model), **files})
+    return "activation-checkpointing-inert" in [each.rule for each in check([Path("run.sh")]).findings]
+
+
+@pytest.mark.parametrize(("start", "loop"), [(ACCELERATE, PREPARED), (DEEPSPEED, INITIALIZED)])
+@pytest.mark.parametrize(
+    "model",
+    [
+        f"model = {LOAD}",
+        f"model = {LOAD}.train()",
+        f"def build():\n    return {LOAD}\nmodel = build()",
+        f"from peft import get_peft_model\nmodel = get_peft_model({LOAD}, config)",
+        "from transformers import AutoConfig\nmodel = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained('x'))",
+    ],
+)
+def test_the_section_alone_is_read_by_nobody(tree, start: str, loop: str, model: str) -> None:
+    assert told(tree, start, loop, model)
+
+
+@pytest.mark.parametrize(("start", "loop"), [(ACCELERATE, PREPARED), (DEEPSPEED, INITIALIZED)])
+@pytest.mark.parametrize(
+    "model",
+    [
+        f"model = {LOAD}\nmodel.gradient_checkpointing_enable()",
+        f"model = {LOAD}\nif args.gradient_checkpointing:\n    model.gradient_checkpointing_enable()",
+        f"from peft import prepare_model_for_kbit_training\nmodel = prepare_model_for_kbit_training({LOAD})",
+        f"from ours import patch\nmodel = {LOAD}\npatch(model)",  # what it does is not in sight
+        "from ours import build\nmodel = build()",
+        f"deepspeed.checkpointing.configure(None)\nmodel = {LOAD}",
+    ],
+)
+def test_what_may_recompute_is_no_mistake(tree, start: str, loop: str, model: str) -> None:
+    assert not told(tree, start, loop, model)
+
+
+def test_the_model_may_be_built_in_another_file(tree) -> None:
+    built = f"from transformers import AutoModelForCausalLM\ndef build():\n    return {LOAD}\n"
+    assert told(tree, ACCELERATE, PREPARED, "from models import build\nmodel = build()", **{"models.py": built})
+    asked = built.replace("    return", "    model = 0\n    model.gradient_checkpointing_enable()\n    return")
+    assert not told(tree, ACCELERATE, PREPARED, "from models import build\nmodel = build()", **{"models.py": asked})
+
+
+def test_another_model_out_of_sight_may_recompute(tree) -> None:
+    second = PREPARED.replace("prepare(model,", "prepare(model, critic,").replace("model, optimizer, loader =", "x =")
+    assert not told(tree, ACCELERATE, second, f"from ours import critic_of\nmodel = {LOAD}\ncritic = critic_of(8)")
