@@ -186,6 +186,62 @@ def test_another_file_of_the_tree_may_call_it(tree, elsewhere, severity):
     assert severities() == [severity]
 
 
+def built_empty(body="pass", between="", reads="if args.model == 'a':", handed="args"):
+    return f"""
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+
+class Args:
+    def __init__(self):
+        {body}
+
+
+def load(args):
+    import torch
+    {reads}
+        return torch.nn.Linear(2, 2)
+
+
+def main():
+    args = Args()
+    rank = dist.get_rank()
+    {between}
+    net = load({handed})
+    model = DistributedDataParallel(net)
+    for x in data:
+        model(x).sum().backward()
+    if rank == 0:
+        dist.barrier()
+
+
+if __name__ == '__main__':
+    main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "severity"),
+    [
+        (built_empty(), "note"),
+        (built_empty(reads="if args.model.large and ready:"), "note"),
+        (built_empty(reads='"""A net."""\n    if args.model:'), "note"),
+        (built_empty(between="print(args.model)"), "note"),
+        (built_empty(body="self.model = 'a'"), "error"),
+        (built_empty(between="args.model = 'a'"), "error"),
+        (built_empty(between="fill(args)"), "error"),
+        (built_empty(between="Args.model = 'a'"), "error"),
+        (built_empty(reads="if ready and args.model:"), "error"),
+        (built_empty(reads="if getattr(args, 'model', 'a') == 'a':"), "error"),
+        (built_empty(handed="parsed(args)"), "error"),
+        (built_empty().replace("class Args:", "class Args(Parsed):"), "error"),
+    ],
+)
+def test_a_program_that_reads_what_an_object_lacks_stops_before(tree, program, severity):
+    tree({"train.py": program, "run.sh": LAUNCH, **BESIDE})
+    assert severities() == [severity]
+
+
 def test_in_a_tree_of_one_program_too(tree):
     tree({"own/trainer.py": TRAINER, "train.py": USE, "run.sh": LAUNCH})
     assert severities() == ["note"]

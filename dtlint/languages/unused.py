@@ -13,17 +13,22 @@ HOLDERS = ("args", "arguments", "opt", "opts", "options", "config", "cfg", "conf
 
 
 class Unused(NamedTuple):
-    """A class that nothing builds, a method that nothing calls, or an attribute of an object that nothing sets but the
-    methods `by`, and these nothing calls.
+    """A class that nothing builds, a method that nothing calls, an attribute of an object that nothing sets but the
+    methods `by`, and these nothing calls, or what follows the reading of an attribute (in the function `by`, if any)
+    that an object does not have.
     """
 
-    kind: Literal["class", "method", "attribute"]
+    kind: Literal["class", "method", "attribute", "object"]
     name: str
     by: tuple[str, ...] = ()
 
     @property
     def said(self) -> str:
         """Why a place that rests on it is not come to."""
+        if self.kind == "object":
+            owner, _, attribute = self.name.rpartition(".")
+            reader = self.by[0] if self.by else "the program"
+            return f"the program stops before: {reader} reads {attribute} of an object of {owner}, which has none"
         if self.kind != "attribute":
             return f"nothing here calls {self.name}"
         changing = f"calls {self.by[0]}" if self.by else "changes it"

@@ -39,6 +39,8 @@ def _is_called(unused: Unused, tree: Tree) -> bool:
 def _patterns(unused: Unused) -> tuple[tuple[str, str], ...]:
     """Words, and the patterns of what uses them."""
     owner, _, last = unused.name.rpartition(".")
+    if unused.kind == "object":
+        return ()
     if unused.kind == "attribute":
         base = owner.rpartition(".")[2]
         return (last, setting(last)), (base, derived(base)), *((method, calling(method)) for method in unused.by)
