@@ -154,6 +154,17 @@ def test_a_counter_that_nothing_counts_is_waited_for_in_vain(tree, program, seve
     assert severities() == [severity]
 
 
+@pytest.mark.parametrize(("more", "severity"), [("", "note"), ("        self.announce(x)\n", "error")])
+def test_all_calls_of_a_function_may_wait(tree, more, severity):
+    text = waiting().replace(
+        "if dist.get_rank() == 0:\n                dist.broadcast(x, 0)\n",
+        f"self.announce(x)\n{more}",
+    )
+    announce = "    def announce(self, x):\n        if dist.get_rank() == 0:\n            dist.broadcast(x, 0)\n\n"
+    tree({"train.py": text.replace("    def forward", f"{announce}    def forward"), "run.sh": LAUNCH, **BESIDE})
+    assert severities() == [severity]
+
+
 @pytest.mark.parametrize(
     ("elsewhere", "severity"),
     [

@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.callers import callers
 from dtlint.languages.python.constants import evaluate
 from dtlint.languages.python.names import attribute_bindings
 from dtlint.languages.python.places import Place, place_of
-from dtlint.languages.python.program import Program, all_modules
+from dtlint.languages.python.program import Definition, Program, all_modules
+from dtlint.languages.python.reach import enclosing_function
 from dtlint.languages.python.tree import Binding, Guard, Module, Scope, Site
 from dtlint.languages.python.uncalled import is_handed_on, is_named
 from dtlint.languages.unused import Unused
@@ -34,12 +37,24 @@ _BY_MODULES = frozenset(
 """Methods that torch.nn.Module calls."""
 _SWAPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Eq: ast.Eq}
 _MAX_STEPS = 200
+_MAX_CALLERS = 6
 
 
 def unset(program: Program, module: Module, site: Site) -> tuple[Unused, ...]:
-    """The attributes of the object that conditions around a site wait for in vain: none of its methods that anything
-    in the program calls changes what `__init__` gives them (`if self.step > self.config.warmup`, with `self.step = 0`).
+    """The attributes of the object that conditions around a site, or around all calls of its function, wait for in
+    vain: none of its methods that anything in the program calls changes what `__init__` gives them
+    (`if self.step > self.config.warmup`, with `self.step = 0`).
     """
+    own = _own(program, module, site)
+    function = enclosing_function(site.scope)
+    if own or function is None:
+        return own
+    calls = tuple(islice(callers(program, Definition(module, function)), _MAX_CALLERS + 1))
+    found = [_own(program, around, call) for around, call in calls] if len(calls) <= _MAX_CALLERS else []
+    return found[0] if found and all(found) else ()
+
+
+def _own(program: Program, module: Module, site: Site) -> tuple[Unused, ...]:
     place = place_of(program, module, site)
     return tuple(_waiting(place, site.guards)) if any(guard.holds for guard in site.guards) else ()
 
