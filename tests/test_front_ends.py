@@ -507,6 +507,20 @@ class TestAxolotl:
         names = ("framework", "frontend", "parallel.world_size", "sharding.stage", "batch.global")
         assert values(plan, *names) == ["deepspeed", "axolotl", world, 3, 8 * world]
 
+    @pytest.mark.parametrize(
+        ("launch", "told"), [("", "note"), ("accelerate launch --num_processes 64 --num_machines 8", "warning")]
+    )
+    def test_shipped_zero3_prefetches_nothing_for_a_key_of_its_own(
+        self, tmp_path: Path, launch: str, told: str
+    ) -> None:
+        lines = ("deepspeed: deepspeed_configs/zero3_bf16.json", "sequence_len: 2048")
+        (tmp_path / "cfg.yml").write_text(self.with_lines(*lines))
+        if launch:
+            (tmp_path / "run.sh").write_text(f"{launch} -m axolotl.cli.train cfg.yml\n")
+        found = next(each for each in check([tmp_path]).findings if each.rule == "no-overlap")
+        text = '"max_live_parameters": 1000000000 in zero_optimization of a copy of deepspeed_configs/zero3_bf16.json'
+        assert (found.severity, [each.text for each in found.remedies]) == (told, [text])
+
     def test_shipped_offloading_keeps_the_optimizer(self, tmp_path: Path) -> None:
         # deepspeed_configs/zero3_bf16_cpuoffload_all.json sets zero_force_ds_cpu_optimizer to false
         (tmp_path / "cfg.yml").write_text(

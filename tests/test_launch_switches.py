@@ -121,6 +121,23 @@ class TestSwitchesForDebugging:
         assert severity(tmp_path, "debug-left-on", run__sh=launch) == told
 
     @pytest.mark.parametrize(
+        ("wrapper", "torch", "told"),
+        [
+            ("from torch.nn.parallel import DistributedDataParallel as wrap", "torch==1.11.0", "note"),
+            ("from torch.nn.parallel import DistributedDataParallel as wrap", "torch", "note"),
+            ("from torch.nn.parallel import DistributedDataParallel as wrap", "torch==1.8.1", "warning"),
+            ("from torch.distributed.fsdp import FullyShardedDataParallel as wrap", "torch==2.4.0", "warning"),
+        ],
+    )
+    def test_ddp_waits_for_its_gradients_on_the_gpu(self, tmp_path: Path, wrapper: str, torch: str, told: str) -> None:
+        program = (
+            f"{wrapper}\nmodel = wrap(Net().cuda())\nfor x in data:\n    model(x).backward()\n    optimizer.step()\n"
+        )
+        launch = "export NCCL_BLOCKING_WAIT=1\ntorchrun --nproc_per_node 8 train.py\n"
+        files = {"run__sh": launch, "train__py": program, "requirements__txt": torch}
+        assert severity(tmp_path, "debug-left-on", **files) == told
+
+    @pytest.mark.parametrize(
         ("before", "name", "told"),
         [
             ("import os", "TORCH_DISTRIBUTED_DEBUG", "warning"),

@@ -16,7 +16,7 @@ from dtlint.languages import json_tokens
 from dtlint.languages.shell import meanings
 from dtlint.languages.shell.patterns import affordable, compiled, glob_pattern, posix_pattern
 from dtlint.languages.shell.state import World
-from dtlint.runs.called_elsewhere import building, calling
+from dtlint.runs.called_elsewhere import building, calling, setting
 from dtlint.source import Source
 
 LENGTH = 16_000
@@ -36,7 +36,7 @@ OF_DATA = {
     "dtlint.languages.shell.meanings: pattern": tuple(pattern for pattern, _ in meanings.OUTPUTS),
     "dtlint.languages.shell.patterns: pattern": (),
     "dtlint.languages.shell.sed: re.escape('\\\\' + delimiter)": (r"\\/",),
-    "dtlint.runs.called_elsewhere: pattern": (calling("keep"), building("Trainer")),
+    "dtlint.runs.called_elsewhere: pattern": (calling("keep"), building("Trainer"), setting("step")),
     "dtlint.languages.shell.substitutions: '\\\\\\\\[`$\\\\\\\\\"]' if quoted else '\\\\\\\\[`$\\\\\\\\]'": (
         r'\\[`$\\"]',
     ),

@@ -241,6 +241,92 @@ def test_a_collective_that_all_ranks_reach(body: str) -> None:
     assert "code.guarded_collectives" not in found(body)
 
 
+def counting(skip: str, end: str = "", turn: str = "", loops: str = "while step < 1000", net: str = "Net()") -> str:
+    return f"""
+class Net(torch.nn.Module):
+    def __init__(self):
+        self.norm = torch.nn.InstanceNorm2d(8)
+class Normed(torch.nn.Module):
+    def __init__(self):
+        self.norm = torch.nn.BatchNorm2d(8)
+wrapped = DDP({net}.cuda())
+step, more = 0, True
+def fit(step, more):
+    {loops}:
+        for x in batches:
+            {turn}
+            loss = wrapped(x)
+            if torch.isnan(loss):
+                {skip}
+            loss.backward()
+            step += 1
+            if step > 1000:
+                {end}
+                break
+        print(step)
+fit(0, True)
+"""
+
+
+def causes(text: str) -> list[object]:
+    module = read_module(Source("train.py", DDP.replace("model = DDP(Net().cuda())\n", "") + text))
+    members = code.collections(link({"train.py": module})).get("code.divergences", ())
+    return [field.value for item in members if isinstance(field := item.fields["cause"], Value)]
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (counting("continue"), "counted"),
+        (counting("break"), "counted"),
+        (counting("continue", "more = False", loops="while more"), "counted"),
+        (counting("continue", "return", loops="while True"), "counted"),
+        (counting("return"), "loss"),
+        (counting("continue", loops="for epoch in range(9)"), "loss"),
+        (counting("continue", loops="while more"), "loss"),
+        (counting("continue", turn="step += 0"), "loss"),
+        (counting("continue", net="Normed()"), "loss"),
+        (counting("continue").replace("print(step)", "dist.barrier()"), "loss"),
+        (counting("continue").replace("DDP(", "FSDP("), "loss"),
+    ],
+)
+def test_a_skipped_pass_is_made_up_where_each_rank_counts_its_passes(text: str, cause: str) -> None:
+    assert causes(text) == [cause]
+
+
+def forming(rank: str, setup: str) -> str:
+    return f"""
+def get_rank():
+    if not dist.is_initialized():
+        return 0
+    return dist.get_rank()
+def setup(local):
+    {setup}
+    dist.barrier()
+def work(local):
+    setup(local + 1)
+def launch(count):
+    torch.multiprocessing.spawn(work, nprocs=count - 1, join=False)
+    rank = {rank}
+    if rank == 0:
+        setup(0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("rank", "setup", "told"),
+    [
+        ("get_rank()", "dist.init_process_group('nccl')", False),
+        ("dist.get_rank()", "dist.init_process_group('nccl')", False),
+        ("get_rank()", "print(local)", True),
+        ("int(os.environ['RANK'])", "dist.init_process_group('nccl')", True),
+        ("get_rank()", "if not dist.is_initialized():\n        dist.init_process_group('nccl')", True),
+    ],
+)
+def test_before_there_is_a_process_group_each_process_is_the_first(rank: str, setup: str, told: bool) -> None:
+    assert ("code.guarded_collectives" in found(forming(rank, setup))) is told
+
+
 @pytest.mark.parametrize(
     ("sync", "step", "loop"),
     [

@@ -63,6 +63,22 @@ def test_nothing_in_the_program_calls_it(tree, program, severity):
 
 
 @pytest.mark.parametrize(
+    ("use", "severity"),
+    [
+        ("if args.keep:\n    print()\n", "note"),
+        ("print(self.training_args.keep)\n", "note"),
+        ("args.keep()\n", "error"),
+        ("every(trainer.keep)\n", "error"),
+    ],
+)
+@pytest.mark.parametrize("path", ["train.py", "tools/other.py"])
+def test_a_setting_of_the_same_name_calls_no_method(tree, use, severity, path):
+    files = {"own/trainer.py": TRAINER, "train.py": USE, "run.sh": LAUNCH, **BESIDE}
+    tree({**files, path: files.get(path, "") + use})
+    assert severities() == [severity]
+
+
+@pytest.mark.parametrize(
     "base",
     ["Base", "object", "hub.SavingMixin", "Generic[T]"],
 )
@@ -70,6 +86,103 @@ def test_nothing_in_the_program_calls_it(tree, program, severity):
 def test_a_class_from_elsewhere_calls_what_is_built_on_it(tree, base, unknown, severity):
     text = TRAINER.replace("class Trainer(Base)", f"class Trainer({base}{unknown})")
     tree({"own/trainer.py": text, "train.py": USE, "run.sh": LAUNCH, **BESIDE})
+    assert severities() == [severity]
+
+
+@pytest.mark.parametrize(
+    ("program", "severity"),
+    [
+        ("import own.trainer\n", "note"),
+        (USE, "note"),
+        (f"{USE}trainer.keep()\n", "error"),
+    ],
+)
+def test_a_class_that_is_built_elsewhere_and_a_method_that_is_not_called(tree, program, severity):
+    files = {"train.py": TRAINER + "if __name__ == '__main__':\n    run()\n", "tools/other.py": program}
+    tree({**files, "run.sh": LAUNCH, **BESIDE})
+    assert severities() == [severity]
+
+
+WAITING = """
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+
+class Net(nn.Module):
+    def __init__(self, config):
+        self.step = 0
+        self.first = -1
+        self.warmup = config.warmup
+
+    def count(self, step):
+        self.step = step
+
+    def forward(self, x):
+        if self.training and {condition}:
+            if dist.get_rank() == 0:
+                dist.broadcast(x, 0)
+        return x
+
+
+{more}
+def fit(config, data):
+    model = DistributedDataParallel(Net(config))
+    for x in data:
+        model(x).sum().backward()
+
+
+fit(config, data)
+"""
+
+
+def waiting(condition="self.step > self.warmup", more=""):
+    return WAITING.format(condition=condition, more=more)
+
+
+@pytest.mark.parametrize(
+    ("program", "severity"),
+    [
+        (waiting(), "note"),
+        (waiting("self.warmup < self.step"), "note"),
+        (waiting("self.step >= self.warmup"), "error"),
+        (waiting("self.step > -1"), "error"),
+        (waiting("self.first < self.warmup"), "error"),
+        (waiting(more="class More(Net):\n    def go(self):\n        self.step += 1\n"), "error"),
+        (waiting(more="def count_on(model, step):\n    model.step = step\n"), "error"),
+        (waiting(more="def count_on(model, step):\n    model.count(step)\n"), "error"),
+        (waiting().replace("return x", "self.step += 1"), "error"),
+        (waiting().replace("nn.Module", "Loop"), "error"),
+        (waiting().replace("    def count", "    @on_step\n    def count"), "error"),
+    ],
+)
+def test_a_counter_that_nothing_counts_is_waited_for_in_vain(tree, program, severity):
+    tree({"train.py": program, "run.sh": LAUNCH, **BESIDE})
+    assert severities() == [severity]
+
+
+@pytest.mark.parametrize(("more", "severity"), [("", "note"), ("        self.announce(x)\n", "error")])
+def test_all_calls_of_a_function_may_wait(tree, more, severity):
+    text = waiting().replace(
+        "if dist.get_rank() == 0:\n                dist.broadcast(x, 0)\n",
+        f"self.announce(x)\n{more}",
+    )
+    announce = "    def announce(self, x):\n        if dist.get_rank() == 0:\n            dist.broadcast(x, 0)\n\n"
+    tree({"train.py": text.replace("    def forward", f"{announce}    def forward"), "run.sh": LAUNCH, **BESIDE})
+    assert severities() == [severity]
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "severity"),
+    [
+        ("model.module.count(3)\n", "error"),
+        ("model.step = 3\n", "error"),
+        ("setattr(model, 'step', 3)\n", "error"),
+        ("class More(net.Net):\n    pass\n", "error"),
+        ("self.step = 3\nprint(model.step == 3)\n", "note"),
+    ],
+)
+def test_another_file_of_the_tree_may_count(tree, elsewhere, severity):
+    tree({"train.py": waiting(), "tools/hooks.py": elsewhere, "run.sh": LAUNCH, **BESIDE})
     assert severities() == [severity]
 
 
@@ -88,6 +201,67 @@ def test_another_file_of_the_tree_may_call_it(tree, elsewhere, severity):
     files = {"own/trainer.py": TRAINER, "train.py": USE, "tools/last.py": elsewhere}
     tree({**files, "run.sh": LAUNCH, **BESIDE})
     assert severities() == [severity]
+
+
+def built_empty(body="pass", between="", reads="if args.model == 'a':", handed="args"):
+    return f"""
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+
+class Args:
+    def __init__(self):
+        {body}
+
+
+def load(args):
+    import torch
+    {reads}
+        return torch.nn.Linear(2, 2)
+
+
+def main():
+    args = Args()
+    rank = dist.get_rank()
+    {between}
+    net = load({handed})
+    model = DistributedDataParallel(net)
+    for x in data:
+        model(x).sum().backward()
+    if rank == 0:
+        dist.barrier()
+
+
+if __name__ == '__main__':
+    main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "severity"),
+    [
+        (built_empty(), "note"),
+        (built_empty(reads="if args.model.large and ready:"), "note"),
+        (built_empty(reads='"""A net."""\n    if args.model:'), "note"),
+        (built_empty(between="print(args.model)"), "note"),
+        (built_empty(body="self.model = 'a'"), "error"),
+        (built_empty(between="args.model = 'a'"), "error"),
+        (built_empty(between="fill(args)"), "error"),
+        (built_empty(between="Args.model = 'a'"), "error"),
+        (built_empty(reads="if ready and args.model:"), "error"),
+        (built_empty(reads="if getattr(args, 'model', 'a') == 'a':"), "error"),
+        (built_empty(handed="parsed(args)"), "error"),
+        (built_empty().replace("class Args:", "class Args(Parsed):"), "error"),
+    ],
+)
+def test_a_program_that_reads_what_an_object_lacks_stops_before(tree, program, severity):
+    tree({"train.py": program, "run.sh": LAUNCH, **BESIDE})
+    assert severities() == [severity]
+
+
+def test_in_a_tree_of_one_program_too(tree):
+    tree({"own/trainer.py": TRAINER, "train.py": USE, "run.sh": LAUNCH})
+    assert severities() == ["note"]
 
 
 def test_who_names_the_file_is_told(tree):

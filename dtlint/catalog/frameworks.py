@@ -63,8 +63,8 @@ class DeepSpeedKey(NamedTuple):
 
 class ShippedConfig(NamedTuple):
     """A DeepSpeed config that a tool brings along, by the name or the end of the path under which it is asked for; the
-    cells as text, "" for what it leaves to "auto" or to DeepSpeed. `keeps_optimizer` is "yes" where it lets DeepSpeed
-    offload an optimizer that is not its own.
+    cells as text, "" for what it leaves to "auto" or to DeepSpeed. `no_prefetch` is the key whose 0 turns prefetching
+    off, `keeps_optimizer` is "yes" where it lets DeepSpeed offload an optimizer that is not its own.
     """
 
     path: str
@@ -73,7 +73,7 @@ class ShippedConfig(NamedTuple):
     offload_optimizer: str
     offload_parameters: str
     overlap: str
-    prefetch: str
+    no_prefetch: str
     keeps_optimizer: str
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dtlint.languages.traced import Word
+from dtlint.languages.unused import Unused
 from dtlint.record import NamedTuple
 from dtlint.source import Edit, Span
 from dtlint.value import Setting
@@ -40,15 +41,16 @@ class Member(NamedTuple):
     """One entry of a collection that rules look at one by one (`code.collectives`, `config.unknown`).
 
     `fields` are what expressions can read (`call.operation`), `place` is where a finding about it points, `related`
-    other places with labels. `edits` are changes of the code that a rule may propose, by name. `uncalled` is the method
-    around the place, or its class, that nothing in the program names.
+    other places with labels. `edits` are changes of the code that a rule may propose, by name. `uncalled` is what
+    the place waits for in vain, as far as the program goes: its class or method that nothing there names, an attribute
+    that nothing there changes.
     """
 
     place: Span
     fields: Mapping[str, Setting]
     related: tuple[tuple[Span, str], ...] = ()
     edits: Mapping[str, tuple[Edit, ...]] = {}
-    uncalled: str = ""
+    uncalled: tuple[Unused, ...] = ()
 
 
 GROUPING = "trainer.groups"

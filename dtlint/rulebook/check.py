@@ -118,10 +118,12 @@ def _sure(hit: Hit, runs: RunSet, asked: frozenset[int]) -> Hit:
     """
     weighed = as_weighed(as_of_releases(as_known(hit, runs.runs), runs.runs), runs.runs)
     sure = with_reason(as_started(as_single(weighed, runs.runs)), runs.sources)
+    named = hit.run is not None and not runs.asked.isdisjoint(runs.runs[hit.run].files)
+    used = sure if named else as_uncalled(sure)
     if hit.run in asked:
-        return sure
-    slight = as_noticed(as_put_aside(as_sketched(sure, runs.runs), runs.sources))
-    return as_left_over(as_uncalled(slight), runs.runs)
+        return used
+    slight = as_noticed(as_put_aside(as_sketched(used, runs.runs), runs.sources))
+    return as_left_over(slight, runs.runs)
 
 
 def _without_known(

@@ -115,7 +115,7 @@ def as_uncalled(hit: Hit) -> Hit:
     member = hit.scope.member
     if not isinstance(member, Member) or not member.uncalled:
         return hit
-    return hit._replace(certain="advice", remark=hit.remark or f"nothing here calls {member.uncalled}")
+    return hit._replace(certain="advice", remark=hit.remark or member.uncalled[0].said)
 
 
 def as_left_over(hit: Hit, runs: Sequence[Run]) -> Hit:

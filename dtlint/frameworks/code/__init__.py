@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from dtlint.frameworks import STEP_LOOPS, Member
+from dtlint.languages.python.empty_objects import stopped_before
+from dtlint.languages.python.places import site_at
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.uncalled import uncalled
+from dtlint.languages.python.unset import unset
 
 Collector = Callable[[Program], tuple[Member, ...]]
 
@@ -24,10 +27,17 @@ def collections(program: Program) -> Mapping[str, tuple[Member, ...]]:
 
 
 def _placed(program: Program, member: Member) -> Member:
-    """A member that says whether anything calls the method that it stands in."""
+    """A member that says whether the program comes to it: whether anything calls the method that it stands in, changes
+    what it waits for, or stops before.
+    """
     source = member.place.source
     module = next((each for each in program.modules.values() if each.source is source), None)
-    unused = uncalled(program, module, member.place.line) if module is not None else ""
+    if module is None:
+        return member
+    site = site_at(module, member.place)
+    line = member.place.line
+    idle = (*uncalled(program, module, line), *stopped_before(program, module, line))
+    unused = (*idle, *(unset(program, module, site) if site else ()))
     return member._replace(uncalled=unused) if unused else member
 
 

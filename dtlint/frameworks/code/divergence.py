@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from dtlint.frameworks import Member
 from dtlint.frameworks.code.collective_names import OPEN
+from dtlint.frameworks.code.counted_loops import makes_up
 from dtlint.frameworks.code.loaders import loaders
 from dtlint.frameworks.code.loss_factors import bound, is_handed_over
 from dtlint.frameworks.code.mentions import passes
@@ -51,8 +52,9 @@ class _Exit(NamedTuple):
 
 def divergences(program: Program) -> tuple[Member, ...]:
     """Where not all ranks go on with a training loop in the same turn: the `break`, `continue` and `return` on what a
-    rank alone knows, and exceptions of a backward pass that are caught. `cause` is rank, loss, clock, exception,
-    reduced (a sum that one rank was given), dealt (measured on a share of the samples) or partial (what only some set).
+    rank alone knows, and exceptions of a backward pass that are caught. `cause` is rank, loss, counted (a loss whose
+    skipped pass the rank makes up), clock, exception, reduced (a sum that one rank was given), dealt (measured on a
+    share of the samples) or partial (what only some set).
     """
     found = []
     for module in program.modules.values():
@@ -224,6 +226,8 @@ def _member(place: Place, loop: ast.For | ast.While, item: _Exit) -> Member | No
     if cause is None:
         return None
     why, guard = cause
+    if why == "loss" and makes_up(place, loop, item.node):
+        why = "counted"
     return _told(place, item, why, guard.test) if guard.test is not None else None
 
 

@@ -12,7 +12,7 @@ from dtlint.frameworks import Member
 from dtlint.frameworks.code.collective_names import BUFFERS, FSDP, SHARDED, STAGE_3
 from dtlint.frameworks.code.listeners import is_received
 from dtlint.frameworks.code.ranks import Side, asks_for_mesh_rank, bindings_at, is_alone, side_of
-from dtlint.frameworks.code.reached import Reached, Search, first_only
+from dtlint.frameworks.code.reached import Reached, Search, first_only, leads_to
 from dtlint.frameworks.code.serving import endless, in_branch
 from dtlint.frameworks.code.stages import is_below_stage_3
 from dtlint.languages.python.bindings import dotted
@@ -30,6 +30,9 @@ MAX_MEMBERS = 30
 _MEETINGS = frozenset(
     {"barrier", "monitored_barrier", "all_reduce", "all_gather", "broadcast", "broadcast_object_list"}
 )
+_FORMING = ("torch.distributed.init_process_group", "torch.distributed.distributed_c10d.init_process_group")
+_ASKING = ("torch.distributed.get_rank", "torch.distributed.distributed_c10d.get_rank")
+"""Functions that make the process group, and that ask it for the rank."""
 _RANK_TEXT = re.compile(r"rank|main|master|zero|process|chief|primary|root", re.IGNORECASE)
 
 
@@ -63,6 +66,8 @@ def _found(program: Program, module: Module) -> dict[tuple[str, int], Member]:
         if reached is None or _fills_groups(guarded, reached) or _names_peer(guarded, reached):
             continue
         if _listens(guarded, reached) or _is_answered(search, guarded, reached) or _is_its_own(guarded):
+            continue
+        if _makes_group(guarded):
             continue
         if guarded.side == "first" and is_received(search, guarded.place, reached.collective.operation):
             continue
@@ -126,6 +131,19 @@ def _is_its_own(guarded: _Guarded) -> bool:
     made = bindings_at(guarded.place, node.func.value.id) if isinstance(node.func.value, ast.Name) else []
     behind = (any(guard.test is guarded.guard.test for guard in binding.guards) for binding in made)
     return bool(made) and all(isinstance(binding.node, ast.Call) for binding in made) and all(behind)
+
+
+def _makes_group(guarded: _Guarded) -> bool:
+    """Whether the call forms the process group, and the condition asks that group for the rank: there is none yet, and
+    each process passes (`if is_main_process(): setup()` in the one that spawned the others).
+    """
+    test = guarded.guard.test if guarded.guard is not None else None
+    if test is None or not leads_to(guarded.place, _FORMING):
+        return False
+    names = (node.id for node in ast.walk(test) if isinstance(node, ast.Name))
+    told = (binding.node for name in names for binding in bindings_at(guarded.place, name))
+    asked = (call for node in (test, *told) if node is not None for call in ast.walk(node))
+    return any(leads_to(guarded.place.at(call), _ASKING) for call in asked if isinstance(call, ast.Call))
 
 
 def _listens(guarded: _Guarded, reached: Reached) -> bool:

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from dtlint.frameworks.code.ranks import is_alone, is_apart
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.constants import holds
-from dtlint.languages.python.places import Place, conditions_at, place_of
+from dtlint.languages.python.places import Place, conditions_at, place_of, site_at
 from dtlint.languages.python.program import Program
-from dtlint.languages.python.tree import Binding, Guard, Module, Site
+from dtlint.languages.python.tree import Binding, Guard
 from dtlint.source import Span
 
 _RANKS = re.compile(r"(?:.*_)?(?:world_?size|n_?gpus?|num_gpus|nprocs|num_processes|n_?procs)", re.IGNORECASE)
@@ -35,19 +35,12 @@ def is_for_one_rank(place: Place) -> bool:
 def is_for_several(program: Program, span: Span) -> bool:
     """Whether only runs of several processes reach a place of a program's files, and none of one by its defaults."""
     module = next((each for each in program.modules.values() if each.source is span.source), None)
-    site = _site_at(module, span) if module is not None else None
+    site = site_at(module, span) if module is not None else None
     if module is None or site is None:
         return False
     place = place_of(program, module, site)
     apart = [guard for guard in site.guards if is_apart(place, guard)]
     return bool(apart) and not all(holds(condition) is True for condition in conditions_at(place, tuple(apart)))
-
-
-def _site_at(module: Module, span: Span) -> Site | None:
-    """The innermost site of a file that a place lies in."""
-    sites = ((module.span(site.node), site) for scope in module.scopes for site in scope.sites)
-    around = [(found.end - found.start, site) for found, site in sites if found.start <= span.start < found.end]
-    return min(around, key=lambda each: each[0])[1] if around else None
 
 
 def _alone_under(program: Program) -> Iterator[tuple[str, bool]]:

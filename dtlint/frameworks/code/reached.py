@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from dtlint.frameworks.code.collective_names import OPEN, Collective, collective_at
 from dtlint.frameworks.code.ranks import Side, asks_for_ranks, is_alone, side_of
 from dtlint.frameworks.code.serving import endless
 from dtlint.frameworks.pytorch.step_area import called_function, functions_given
 from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.calls import called
 from dtlint.languages.python.places import Place, place_of
 from dtlint.languages.python.program import Definition, Program
-from dtlint.languages.python.tree import Guard, Scope
+from dtlint.languages.python.tree import Guard, Scope, Site
 from dtlint.record import NamedTuple
 
 _MAX_DEPTH = 3
@@ -77,12 +79,7 @@ class Search:
         """The first collective of a function that no condition but "are there several ranks" stands around."""
         if first_only(helper.scope) is not None or _is_generator(helper.scope):
             return None
-        for site in helper.scope.sites:
-            if not isinstance(site.node, ast.Call):
-                continue
-            place = place_of(self.program, helper.module, site)
-            if not all(asks_for_ranks(place, guard) and not is_alone(place, guard) for guard in site.guards):
-                continue
+        for place, site in _certain_calls(self.program, helper):
             found = self.reached(place, depth)
             if found is not None:
                 return found._replace(endless=found.endless or any(map(endless, site.loops)))
@@ -104,6 +101,24 @@ class Search:
         calls = ((each, site) for each in entered for site in each.scope.sites if isinstance(site.node, ast.Call))
         found = (self.operations(place_of(self.program, each.module, site), depth + 1) for each, site in calls)
         return set().union(*found)
+
+
+def leads_to(place: Place, names: tuple[str, ...], depth: int = 0) -> bool:
+    """Whether a call is one of functions of these names, or leads to one for certain."""
+    if called(place) in names:
+        return True
+    helper = called_function(place) if depth < _MAX_DEPTH else None
+    inside = _certain_calls(place.program, helper) if helper is not None else ()
+    return any(leads_to(inner, names, depth + 1) for inner, _ in inside)
+
+
+def _certain_calls(program: Program, helper: Definition) -> Iterator[tuple[Place, Site]]:
+    """The calls of a function that no condition but "are there several ranks" stands around."""
+    for site in helper.scope.sites:
+        if isinstance(site.node, ast.Call):
+            place = place_of(program, helper.module, site)
+            if all(asks_for_ranks(place, guard) and not is_alone(place, guard) for guard in site.guards):
+                yield place, site
 
 
 def _is_generator(scope: Scope) -> bool:

@@ -9,7 +9,7 @@ from dtlint.frameworks import Claim, Member, Reading
 from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.deepspeed.config import LAYER
 from dtlint.languages.traced import Word, setting_of
-from dtlint.value import Origin, Plain, Setting, Value
+from dtlint.value import Origin, Plain, Setting, Value, assumed
 
 
 def read_shipped(path: Word) -> Reading | None:
@@ -20,7 +20,7 @@ def read_shipped(path: Word) -> Reading | None:
     if config is None:
         return None
     asked = tuple(Claim(name, setting_of(path, value), config.path) for name, value in _named(config))
-    others = tuple(Claim(name, _unasked_value(path, value, config), config.path) for name, value in _unasked(config))
+    others = tuple(Claim(name, _unasked_value(path, value, config), key) for name, value, key in _unasked(config))
     said = f"{path.shown} was taken as {config.tool} ships it" if "/" in config.path else ""
     keys = {"config.keys": (_kept(path),)} if config.keeps_optimizer else {}
     return Reading(LAYER, claims=(*asked, *others), framework="deepspeed", supposed=said, collections=keys)
@@ -33,10 +33,12 @@ def _kept(path: Word) -> Member:
 
 
 def _unasked_value(path: Word, value: Plain, config: ShippedConfig) -> Setting:
-    """What the user did not write where a name stands for the tool's own config; a file at a path is the user's."""
+    """What the user did not write: a name stands for the tool's own config, a path for a file that is not at hand."""
     found = setting_of(path, value)
-    if "/" in config.path or not isinstance(found, Value):
+    if not isinstance(found, Value):
         return found
+    if "/" in config.path:
+        return assumed(value, f"{config.tool} ships it so", "", path.place)
     return found._replace(origin=Origin("default", path.place, (), config.tool))
 
 
@@ -47,9 +49,10 @@ def _named(config: ShippedConfig) -> Iterator[tuple[str, Plain]]:
     yield "sharding.offload_parameters", config.offload_parameters
 
 
-def _unasked(config: ShippedConfig) -> Iterator[tuple[str, Plain]]:
+def _unasked(config: ShippedConfig) -> Iterator[tuple[str, Plain, str]]:
+    """What else the config says, each with the name of the place where it does."""
     if config.overlap:
-        yield "overlap.gradients", config.overlap == "true"
-        yield "overlap.parameters", config.overlap == "true"
-    if config.prefetch:
-        yield "sharding.prefetch", config.prefetch
+        yield "overlap.gradients", config.overlap == "true", config.path
+        yield "overlap.parameters", config.overlap == "true", config.path
+    if config.no_prefetch:
+        yield "sharding.prefetch", "none", f"{config.path}:zero_optimization.{config.no_prefetch}"

@@ -65,11 +65,15 @@ def spell(setting: str, value: Plain) -> str | None:
 
 
 def spell_in(reading: Reading, setting: str, value: Plain) -> str | None:
-    """A setting as a config would have it: the prefetch by each of the keys that switch it off there."""
+    """A setting as a config would have it: the prefetch by each of the keys that switch it off there, in a copy of one
+    that a tool brings along.
+    """
     if setting != "sharding.prefetch" or value == "none":
         return spell(setting, value)
-    names = (claim.name.rpartition(".")[2] for claim in reading.claims if claim.setting == setting)
-    return _fetched(*([name for name in names if _default(name) is not None] or [_PREFETCH]))
+    told = [claim.name for claim in reading.claims if claim.setting == setting]
+    names = (name.rpartition(".")[2] for name in told)
+    brought = next((f" of a copy of {name.partition(':')[0]}" for name in told if ":" in name), "")
+    return _fetched(*([name for name in names if _default(name) is not None] or [_PREFETCH])) + brought
 
 
 def _fetched(*keys: str) -> str:

@@ -7,6 +7,7 @@ import ast
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.tree import Guard, Module, Scope, Site
 from dtlint.record import NamedTuple
+from dtlint.source import Span
 from dtlint.value import Origin, Step, Unknown
 
 MAX_STEPS = 2_000
@@ -101,6 +102,13 @@ class Way(NamedTuple):
 def place_of(program: Program, module: Module, site: Site) -> Place:
     """A site as a place to follow expressions from."""
     return Place(program, module, site.scope, site.node, site.guards, budget=Budget())
+
+
+def site_at(module: Module, span: Span) -> Site | None:
+    """The innermost site of a file that a place lies in."""
+    sites = ((module.span(site.node), site) for scope in module.scopes for site in scope.sites)
+    around = [(found.end - found.start, site) for found, site in sites if found.start <= span.start < found.end]
+    return min(around, key=lambda each: each[0])[1] if around else None
 
 
 def unknown(place: Place, reason: str, means: str = "") -> Unknown:

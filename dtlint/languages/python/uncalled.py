@@ -1,4 +1,4 @@
-"""Methods of classes that nothing in a program names: code that is there and is not run."""
+"""Classes and methods that nothing in a program names: code that is there and is not run."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.program import Program, all_modules, definition
 from dtlint.languages.python.tree import Module, Scope
+from dtlint.languages.unused import HOLDERS, Unused
 
 _PLAIN = frozenset({"staticmethod", "classmethod", "property", "torch.no_grad", "torch.inference_mode"})
 """Decorators that hand a method to nobody else."""
@@ -19,20 +20,22 @@ _OPEN = frozenset({"Fire", "instantiate", "get_class", "get_obj_from_str", "loca
 """Functions that reach classes and their methods by names in texts and in files."""
 
 
-def uncalled(program: Program, module: Module, line: int) -> str:
-    """The method around a line, or its class, that nothing names in the program; "" where something does, or may: a
-    decorator hands on, a class built on one that is not here lends its methods, and `fire` reaches everything.
+def uncalled(program: Program, module: Module, line: int) -> tuple[Unused, ...]:
+    """The class around a line and its method there, as far as nothing names them in the program; () where something
+    does, or may: a decorator hands on, a class built on one that is not here lends its methods, and `fire` reaches
+    everything.
     """
     method = _innermost(module, line)
     owner = method.parent if method is not None else None
     if method is None or owner is None or not isinstance(owner.node, ast.ClassDef):
-        return ""
+        return ()
     if any(map(_reaches_by_text, all_modules(program).values())):
-        return ""
-    if not any(_decorators(owner)) and not _is_named(program, owner):
-        return owner.name
-    lent = set(_decorators(method)) - _PLAIN or not _is_built_here(program, module, owner)
-    return "" if lent or _is_named(program, method) else method.name
+        return ()
+    unbuilt = not any(_decorators(owner)) and not is_named(program, owner)
+    lent = is_handed_on(method) or not _is_built_here(program, module, owner)
+    unnamed = not lent and not is_named(program, method)
+    found = (Unused("class", owner.name) if unbuilt else None, Unused("method", method.name) if unnamed else None)
+    return tuple(each for each in found if each is not None)
 
 
 def _reaches_by_text(module: Module) -> bool:
@@ -82,7 +85,13 @@ def _is_built_here(program: Program, module: Module, owner: Scope) -> bool:
     return True
 
 
-def _is_named(program: Program, scope: Scope) -> bool:
+def is_handed_on(method: Scope) -> bool:
+    """Whether a decorator may hand a method to somebody who calls it."""
+    return not _PLAIN.issuperset(_decorators(method))
+
+
+def is_named(program: Program, scope: Scope) -> bool:
+    """Whether a program names a class or function outside its own definition."""
     name = scope.name.rpartition(".")[2]
     if name.startswith("__"):
         return True
@@ -96,8 +105,12 @@ def _names(module: Module, but: ast.AST) -> Iterator[str]:
     is_package = module.source.path.endswith("__init__.py")
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ast.Name | ast.Attribute):
-            yield node.id if isinstance(node, ast.Name) else node.attr
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Attribute):
+            yield from () if dotted(node.value).endswith(HOLDERS) else (node.attr,)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            yield node.func.attr
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and not is_package:
             yield from node.value.split(".") if len(node.value) < _LONGEST else ()
         waiting.extend(child for child in ast.iter_child_nodes(node) if child is not but)

@@ -1,0 +1,35 @@
+"""What a program holds and nothing in it uses: classes, methods, and attributes that keep their first value."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from dtlint.record import NamedTuple
+
+HOLDERS = ("args", "arguments", "opt", "opts", "options", "config", "cfg", "conf", "hparams", "FLAGS", "flags")
+"""Ends of the names of objects that hold a program's settings: what is read of them is a value and no method
+(`args.do_train`).
+"""
+
+
+class Unused(NamedTuple):
+    """A class that nothing builds, a method that nothing calls, an attribute of an object that nothing sets but the
+    methods `by`, and these nothing calls, or what follows the reading of an attribute (in the function `by`, if any)
+    that an object does not have.
+    """
+
+    kind: Literal["class", "method", "attribute", "object"]
+    name: str
+    by: tuple[str, ...] = ()
+
+    @property
+    def said(self) -> str:
+        """Why a place that rests on it is not come to."""
+        if self.kind == "object":
+            owner, _, attribute = self.name.rpartition(".")
+            reader = self.by[0] if self.by else "the program"
+            return f"the program stops before: {reader} reads {attribute} of an object of {owner}, which has none"
+        if self.kind != "attribute":
+            return f"nothing here calls {self.name}"
+        changing = f"calls {self.by[0]}" if self.by else "changes it"
+        return f"{self.name} keeps its first value: nothing here {changing}"
