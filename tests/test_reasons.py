@@ -52,6 +52,22 @@ def test_without_a_reason_at_the_place_it_is_a_warning(tree, lines):
     assert told("run.sh") == [("warning", False)]
 
 
+@pytest.mark.parametrize(
+    ("comment", "severity"),
+    [
+        ("it was hanging on the old A6000 boxes", "warning"),
+        ("hangs on RTX 4090 cards", "warning"),
+        ("hangs on 4090s: a workaround for the 4090", "warning"),
+        ("hangs on A6000 and H100", "note"),
+        ("hangs on h100-80gb nodes", "note"),
+        ("hangs on all 8 GPUs since torch 2.4", "note"),
+    ],
+)
+def test_a_reason_that_names_other_cards_is_none_for_these(tree, comment, severity):
+    tree({"run.sh": f"#SBATCH --gres=gpu:h100:8\n{SLOW}  # {comment}\n{LAUNCH}"})
+    assert told("run.sh") == [(severity, severity == "note")]
+
+
 def test_another_script_with_the_same_line_gives_the_reason_too(tree):
     reason = f"# needed: kernels race\n{SLOW}\n{LAUNCH}"
     tree({"run.sh": f"{SLOW}\n{LAUNCH}", "small.sh": reason})
