@@ -74,6 +74,17 @@ def test_another_script_with_the_same_line_gives_the_reason_too(tree):
     assert told() == [("note", True), ("note", True)]
 
 
+def test_a_comment_does_not_make_a_dead_setting_work(tree):
+    flags = (
+        "--num-layers 12 --hidden-size 768 --num-attention-heads 12 --seq-length 1024 --max-position-embeddings 1024"
+    )
+    batch = "--micro-batch-size 4 --global-batch-size 64 --bf16"
+    dead = "# needed, it does not fit otherwise\nargs+=(--recompute-method uniform --recompute-num-layers 1)"
+    tree({"run.sh": f"args=({flags} {batch})\n{dead}\ntorchrun --nproc_per_node 8 pretrain_gpt.py ${{args[@]}}\n"})
+    found = [each for each in check(["run.sh"]).findings if each.rule == "inert-setting"]
+    assert {(each.severity, SAID in each.message) for each in found} == {("warning", False)}
+
+
 def test_what_is_not_written_has_no_reason(tree):
     tree({"run.sh": f"# needed on our cluster\n{LAUNCH}", "train.py": "import torch\n"})
     assert not any(SAID in each.message for each in check(["."]).findings)

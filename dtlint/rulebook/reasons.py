@@ -11,6 +11,7 @@ from dtlint.rulebook.rule import WASTES
 from dtlint.source import Source, Span
 
 SAID = "a comment gives a reason"
+DEAD = "config.inert"
 
 REASON = re.compile(
     r"\b(do not|don'?t) (remove|delete|touch|change|unset)|\b(do|does) ?n[o']t (have|support|work)|\bno infiniband\b"
@@ -56,13 +57,19 @@ def with_reason(hit: Hit, sources: Sequence[Source]) -> Hit:
     """A hit about speed is a note where a comment gives a reason for what is written there, or for the same variable
     with the same value in another of the files.
     """
-    if hit.outcome != WASTES or not hit.anchor.written:
+    if hit.outcome != WASTES or not hit.anchor.written or _is_dead(hit):
         return hit
     card = hit.scope.plan.word("cluster.gpu")
     places = (hit.anchor.span, *_same(hit.anchor.span, sources))
     if not any(_has_reason(place, card) for place in places):
         return hit
     return hit._replace(certain="advice", remark=SAID)
+
+
+def _is_dead(hit: Hit) -> bool:
+    """Whether what is written there has no effect: a comment then says what it should do, and it does not."""
+    each = hit.ready.rule.each
+    return each is not None and each.collection == DEAD
 
 
 def _has_reason(span: Span, card: str | None) -> bool:
