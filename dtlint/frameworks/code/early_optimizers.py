@@ -289,7 +289,7 @@ def _grouped(place: Place, node: ast.Call) -> Iterator[str]:
     helper = called_function(place, node)
     if helper is None or not isinstance(helper.scope.node, ast.FunctionDef):
         return
-    asked = (site.node for site in helper.scope.sites if isinstance(site.node, ast.Call))
+    asked = (each for each in ast.walk(helper.scope.node) if isinstance(each, ast.Call))
     for owner in dict.fromkeys(_owner_asked(call) for call in asked):
         if owner == "self":
             yield dotted(node.func.value) if isinstance(node.func, ast.Attribute) else ""
