@@ -201,6 +201,7 @@ WRITERS: Mapping[str, Writer] = {
     "transformers-file": _entry,
     "torchtitan-toml": _section_entry,
     "lightning-cli": _keyed_entry,
+    "lightning-hydra": _keyed_entry,
     "nemo-yaml": _keyed_entry,
     "nanotron-yaml": _keyed_entry,
     "verl": _keyed_entry,
