@@ -81,11 +81,11 @@ def find_launch(command: Command, read_file: ReadFile, allocated: bool = False) 
     arguments = _argument_readings(program)
     managed = any(reading.layer in MANAGERS for reading in readings)
     numbered = _is_rank(command.env) or (allocated and _spans_machines(program, read_file))
-    started_by_rank = (managed or numbered) and _is_script(program, read_file)
-    if launcher is None and not (started_by_rank or _is_launch(words, program, arguments)):
+    alone = launcher is None and not _is_launch(words, program, arguments)
+    if alone and not ((managed or numbered) and _is_script(program, read_file)):
         return None
     started = [launcher] if launcher is not None else [] if managed else [_plain_start(words, program, command.env)]
-    started += [_module_reading(words)] if launcher is None else []
+    started += [_module_reading(words)] if alone else []
     around = (_environment_reading(command, readings), _starters_reading(command), _template_reading(program))
     if launcher is None and managed:
         started.append(_address_reading(command, words))
