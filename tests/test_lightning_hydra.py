@@ -28,7 +28,7 @@ srun python -m ours.train trainer=many {words}
 MANY = "_target_: {target}\naccelerator: gpu\ndevices: {devices}\nnum_nodes: 4\nstrategy: ddp\nprecision: bf16-mixed\n"
 
 
-def told(tree, made=MADE, tasks=1, words="", first="defaults:\n  - trainer: few\n", **many):
+def told(tree, made=MADE, tasks=1, words="", first="defaults:\n  - trainer: few\n", above="", **many):
     group = MANY.format(**{"target": "lightning.Trainer", "devices": 8, **many})
     files = {
         "job.sh": JOB.format(tasks=tasks, words=words),
@@ -36,7 +36,8 @@ def told(tree, made=MADE, tasks=1, words="", first="defaults:\n  - trainer: few\
         "ours/conf/trainer/many.yaml": group,
         "ours/conf/trainer/few.yaml": group.replace("devices: 8", "devices: 1"),
     }
-    tree({**files, **({"ours/conf/train.yaml": first} if first else {})})
+    files |= {"ours/conf/train.yaml": first} if first else {}
+    tree({name if name == "job.sh" else f"{above}{name}": text for name, text in files.items()})
     return [each.span.line for each in check(["job.sh"]).findings if each.rule == "slurm-tasks-mismatch"]
 
 
@@ -49,10 +50,11 @@ def told(tree, made=MADE, tasks=1, words="", first="defaults:\n  - trainer: few\
         {"devices": "[0, 1, 2, 3]"},
         {"made": "L.Trainer(**cfg.trainer)"},
         {"first": ""},
+        {"above": "src/"},
         {"tasks": 4},
         {"tasks": 8, "words": "trainer.devices=4"},
     ],
-    ids=["group", "package", "all", "list", "unpacked", "first config missing", "tasks", "override"],
+    ids=["group", "package", "all", "list", "unpacked", "first config missing", "package in src", "tasks", "override"],
 )
 def test_tasks_that_do_not_fit_the_devices_are_told(tree, written):
     assert told(tree, **written) == [3]

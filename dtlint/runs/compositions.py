@@ -95,7 +95,8 @@ def of_program(
 
     `resolve` finds a file that the launch names, `variables` are what the launch sets.
     """
-    script = resolve(NamedFile("script", script_path(program[0])))
+    role = "script" if script_path(program[0]) is program[0] else "module"
+    script = resolve(NamedFile(role, program[0]))
     declared = declared_by(script)
     file = config_file(program, named.role, declared)
     source = resolve(file) if file is not None else None
