@@ -51,7 +51,7 @@ def tensor_nodes(plan: Plan) -> FactValue:
     return _spanned(plan, "parallel.tensor", stride_of(plan, "tensor"))
 
 
-@register("topology.tensor_stride", "number", "ranks", ("parallel.order", *DEGREES), "torch-device-mesh")
+@register("topology.tensor_stride", "number", "ranks", ("parallel.order",), "torch-device-mesh")
 def tensor_stride(plan: Plan) -> FactValue:
     """Ranks between neighbours of a tensor-parallel group: 1, unless other axes vary faster."""
     return stride_of(plan, "tensor")
