@@ -350,6 +350,14 @@ class TestWriting:
                 id="new key in braces",
             ),
             pytest.param(
+                {"run.sh": "python ./deepy.py train.py 20B.yml\n", "20B.yml": NEOX},
+                "parallel.pipeline",
+                2,
+                '   "train_micro_batch_size_per_gpu": 4,\n',
+                '   "train_micro_batch_size_per_gpu": 4,\n   "pipe_parallel_size": 2,\n',
+                id="a command line that takes no keys",
+            ),
+            pytest.param(
                 {"run.sh": VERL},
                 "precision.compute",
                 "bf16",

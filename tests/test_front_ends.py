@@ -347,6 +347,8 @@ class TestGptNeox:
         [
             ('"precision": "bfloat16"', "bf16"),
             ('"precision": "fp16"', "fp16"),
+            ('"fp16": {"enabled": false}', "fp32"),
+            ('"fp16": {"enabled": false}, "precision": "bfloat16"', "bf16"),
             ('"fp16": {"enabled": true, "type": "bfloat16"}', "bf16"),
             ('"bf16": {"enabled": true}', "bf16"),
         ],

@@ -377,3 +377,37 @@ class TestSpelling:
         text = "exp_manager: {}\ntrainer:\n  strategy: ddp_find_unused_parameters_true\nmodel: {}\n"
         assert spelled(text, "communication.find_unused", False) == "trainer.strategy: ddp"
         assert spelled(text, "parallel.tensor", 2) is None
+
+
+@pytest.mark.parametrize(
+    ("keys", "words", "dead"),
+    [
+        ("activations_checkpoint_granularity: null", (), True),
+        ("mcore_gpt: true", (), True),
+        ("activations_checkpoint_granularity: null", ("model.activations_checkpoint_granularity=full",), False),
+        ("activations_checkpoint_granularity: selective", (), False),
+        ("activations_checkpoint_granularity: ${oc.env:KIND,null}", (), False),
+        ("activations_checkpoint_granularity: null", ("model.activations_checkpoint_num_layers=0",), False),
+        ("activations_checkpoint_granularity: null", ("model.activations_checkpoint_method=null",), False),
+        ("seed: 1", (), False),
+    ],
+    ids=["null", "left out of Core", "override", "selective", "variable", "no layers", "no method", "older NeMo"],
+)
+def test_a_method_of_recomputation_is_dead_without_a_granularity(keys, words, dead):
+    text = f"{GPT}  {keys}\n  activations_checkpoint_method: uniform\n  activations_checkpoint_num_layers: 1\n"
+    found = reading(text, *words).collections.get("config.inert", ())
+    assert [member.place.text for member in found] == (["uniform"] if dead else [])
+
+
+def test_a_config_in_python_is_dead_alike(tmp_path):
+    text = """
+from nemo import lightning as nl
+from nemo.collections import llm
+
+config = llm.GPTConfig(num_layers=32, hidden_size=4096, num_attention_heads=32, recompute_method="uniform"{more})
+strategy = nl.MegatronStrategy(tensor_model_parallel_size=2)
+llm.train(model=llm.GPTModel(config), data=data, trainer=nl.Trainer(devices=8, num_nodes=1, strategy=strategy))
+"""
+    for more, dead in (("", 1), (', recompute_granularity="full"', 0), (", recompute_granularity=kind", 0)):
+        (tmp_path / "train.py").write_text(text.replace("{more}", more), encoding="utf-8")
+        assert [each.rule for each in check([tmp_path]).findings].count("inert-setting") == dead

@@ -103,6 +103,21 @@ def test_replicate_and_shard_are_one_axis() -> None:
     assert claims(pytorch.read(program(text))) == {"sharding.group": 8, "parallel.data": 32}
 
 
+@pytest.mark.parametrize("shape", ["view(4, 8)", "reshape((4, 8))", "reshape([4, 8])"])
+def test_a_mesh_of_all_ranks_has_the_dimensions_in_which_they_are_laid_out(shape: str) -> None:
+    text = (
+        "import torch\nfrom torch.distributed.device_mesh import DeviceMesh\n"
+        f'mesh = DeviceMesh("cuda", torch.arange(32).{shape}, mesh_dim_names=("tp", "dp"))'
+    )
+    found = claims(pytorch.read(program(text)))
+    assert found == {"parallel.tensor": 4, "parallel.data": 8, "parallel.order": ("data", "tensor")}
+
+
+def test_no_order_of_axes_says_where_replicas_lie_on_two_sides_of_another() -> None:
+    text = 'mesh = init_device_mesh("cuda", (2, 4, 4), mesh_dim_names=("dp_replicate", "tp", "dp_shard"))'
+    assert claims(pytorch.read(program(text)))["parallel.order"] == "?"
+
+
 @pytest.mark.parametrize(
     ("statements", "sizes"),
     [

@@ -52,10 +52,37 @@ def test_without_a_reason_at_the_place_it_is_a_warning(tree, lines):
     assert told("run.sh") == [("warning", False)]
 
 
+@pytest.mark.parametrize(
+    ("comment", "severity"),
+    [
+        ("it was hanging on the old A6000 boxes", "warning"),
+        ("hangs on RTX 4090 cards", "warning"),
+        ("hangs on 4090s: a workaround for the 4090", "warning"),
+        ("hangs on A6000 and H100", "note"),
+        ("hangs on h100-80gb nodes", "note"),
+        ("hangs on all 8 GPUs since torch 2.4", "note"),
+    ],
+)
+def test_a_reason_that_names_other_cards_is_none_for_these(tree, comment, severity):
+    tree({"run.sh": f"#SBATCH --gres=gpu:h100:8\n{SLOW}  # {comment}\n{LAUNCH}"})
+    assert told("run.sh") == [(severity, severity == "note")]
+
+
 def test_another_script_with_the_same_line_gives_the_reason_too(tree):
     reason = f"# needed: kernels race\n{SLOW}\n{LAUNCH}"
     tree({"run.sh": f"{SLOW}\n{LAUNCH}", "small.sh": reason})
     assert told() == [("note", True), ("note", True)]
+
+
+def test_a_comment_does_not_make_a_dead_setting_work(tree):
+    flags = (
+        "--num-layers 12 --hidden-size 768 --num-attention-heads 12 --seq-length 1024 --max-position-embeddings 1024"
+    )
+    batch = "--micro-batch-size 4 --global-batch-size 64 --bf16"
+    dead = "# needed, it does not fit otherwise\nargs+=(--recompute-method uniform --recompute-num-layers 1)"
+    tree({"run.sh": f"args=({flags} {batch})\n{dead}\ntorchrun --nproc_per_node 8 pretrain_gpt.py ${{args[@]}}\n"})
+    found = [each for each in check(["run.sh"]).findings if each.rule == "inert-setting"]
+    assert {(each.severity, SAID in each.message) for each in found} == {("warning", False)}
 
 
 def test_what_is_not_written_has_no_reason(tree):

@@ -100,7 +100,7 @@ def layout_of(values: Values) -> Layout:
         expert=expert,
         expert_tensor=_expert_tensor(values, pipeline, expert),
         sequence_parallel=bool(sequence) and tensor > 1,
-        order=_whole_order(order) if isinstance(order, tuple) else order_of(framework),
+        order=whole_order(order) if isinstance(order, tuple) else order_of(framework),
         stage_layers=_counts(stage_layers),
     )
 
@@ -125,7 +125,7 @@ def order_of(framework: str) -> tuple[str, ...]:
     return ("tensor", "context", "ulysses", "expert", "data", "pipeline")
 
 
-def _whole_order(told: tuple[Plain, ...]) -> tuple[str, ...]:
+def whole_order(told: tuple[Plain, ...]) -> tuple[str, ...]:
     """The axes that the told order names, each once; context and sequence ranks that it leaves out lie beside the
     tensor ranks, other axes outside."""
     usual = order_of("")

@@ -122,10 +122,10 @@ def keeps_to_slots(plan: Plan) -> FactValue:
     return any(isinstance(step, Member) and _plain(step, "over") == "no" for step in plan.collection("launch.tasks"))
 
 
-@register("launch.one_gpu_each", "flag", "", (), "torchrun-doc")
+@register("launch.one_gpu_each", "flag", "", ("framework",), "torchrun-doc")
 def one_gpu_each(plan: Plan) -> FactValue:
-    """Whether the program has each process keep to one GPU (`DistributedDataParallel(model, device_ids=[rank])`)."""
-    return bool(plan.collection("code.lone_devices"))
+    """Whether the program has each process keep to one GPU: FSDP, DDP with `device_ids=[rank]`."""
+    return bool(plan.collection("code.lone_devices")) or plan.word("framework") == "fsdp"
 
 
 @register("launch.waits_for_one", "flag", "", (), "torchrun-doc")

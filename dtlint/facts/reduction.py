@@ -5,6 +5,7 @@ from __future__ import annotations
 from dtlint.cost import estimate
 from dtlint.cost.communication import nodes_spanned
 from dtlint.facts.registry import DEGREES, TIMING, FactValue, fact, lower, missing, register
+from dtlint.facts.topology import stride_of
 from dtlint.plan import Infeasible, Plan
 from dtlint.plan.constraints import COMPRESSING_OPTIMIZERS
 from dtlint.plan.vocabulary import term
@@ -52,7 +53,8 @@ def gradient_nodes(plan: Plan) -> FactValue:
     domain, world = plan.integer("cluster.nvlink_domain"), plan.integer("parallel.world_size")
     if isinstance(ranks, Unknown) or domain is None or world is None:
         return ranks if isinstance(ranks, Unknown) else missing(plan, "cluster.nvlink_domain", "parallel.world_size")
-    return nodes_spanned(plan.integer("parallel.tensor") or 1, int(lower(ranks)), domain, world)
+    stride = stride_of(plan, "data", "context")
+    return stride if isinstance(stride, Unknown) else nodes_spanned(stride, int(lower(ranks)), domain, world)
 
 
 @register("topology.gradients_stay_near", "flag", "", (*DEGREES, "cluster.gpu"), "megatron-parallel-state")

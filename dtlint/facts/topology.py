@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from math import prod
+
+from dtlint.cost.assemble import order_of, whole_order
 from dtlint.cost.communication import nodes_spanned
 from dtlint.facts.registry import DEGREES, FactValue, first_unknown, missing, number_of, register
 from dtlint.plan import Plan
 from dtlint.plan.derived.degrees import model_parallel_size
 from dtlint.plan.derived.degrees import smallest_world as smallest_world_of
+from dtlint.value import Unknown
+
+REPLICAS = ("data", "context", "ulysses")
+"""Axes along which ranks hold the same parameters, and share the states out where these are sharded."""
 
 
 @register(
@@ -36,12 +43,18 @@ def written_product(plan: Plan) -> FactValue:
     "topology.tensor_nodes",
     "number",
     "NVLink domains",
-    ("parallel.tensor", "cluster.nvlink_domain", "parallel.world_size"),
+    ("parallel.tensor", "parallel.order", "cluster.nvlink_domain", "parallel.world_size"),
     "megatron-parallel-state",
 )
 def tensor_nodes(plan: Plan) -> FactValue:
     """How many NVLink domains the widest tensor-parallel group spans."""
-    return _spanned(plan, 1, "parallel.tensor")
+    return _spanned(plan, "parallel.tensor", stride_of(plan, "tensor"))
+
+
+@register("topology.tensor_stride", "number", "ranks", ("parallel.order",), "torch-device-mesh")
+def tensor_stride(plan: Plan) -> FactValue:
+    """Ranks between neighbours of a tensor-parallel group: 1, unless other axes vary faster."""
+    return stride_of(plan, "tensor")
 
 
 @register(
@@ -49,11 +62,8 @@ def tensor_nodes(plan: Plan) -> FactValue:
 )
 def data_nodes(plan: Plan) -> FactValue:
     """How many NVLink domains a data-parallel group spans."""
-    missing = first_unknown(plan, *DEGREES)
-    if missing is not None:
-        return missing
-    stride = (plan.integer("parallel.tensor") or 1) * (plan.integer("parallel.context") or 1)
-    return _spanned(plan, stride, "parallel.data")
+    unknown = first_unknown(plan, *DEGREES)
+    return unknown or _spanned(plan, "parallel.data", stride_of(plan, "data"))
 
 
 @register(
@@ -64,8 +74,8 @@ def data_nodes(plan: Plan) -> FactValue:
     "megatron-parallel-state",
 )
 def context_nodes(plan: Plan) -> FactValue:
-    """How many NVLink domains a context-parallel group spans; its ranks lie a tensor-parallel group apart."""
-    return _spanned(plan, plan.integer("parallel.tensor") or 1, "parallel.context")
+    """How many NVLink domains a context-parallel group spans; its ranks mostly lie a tensor-parallel group apart."""
+    return _spanned(plan, "parallel.context", stride_of(plan, "context"))
 
 
 @register(
@@ -77,7 +87,7 @@ def context_nodes(plan: Plan) -> FactValue:
 )
 def expert_nodes(plan: Plan) -> FactValue:
     """How many NVLink domains an expert-parallel group spans; its ranks lie an expert-tensor group apart."""
-    return _spanned(plan, plan.integer("parallel.expert_tensor") or 1, "parallel.expert")
+    return _spanned(plan, "parallel.expert", plan.integer("parallel.expert_tensor") or 1)
 
 
 @register(
@@ -90,7 +100,7 @@ def expert_nodes(plan: Plan) -> FactValue:
 def shard_nodes(plan: Plan) -> FactValue:
     """How many NVLink domains the ranks span that hold one copy of the sharded states."""
     unknown = first_unknown(plan, *DEGREES)
-    return unknown or _spanned(plan, plan.integer("parallel.tensor") or 1, "sharding.group")
+    return unknown or _spanned(plan, "sharding.group", stride_of(plan, *REPLICAS))
 
 
 @register(
@@ -147,10 +157,25 @@ def link_ratio(plan: Plan) -> FactValue:
     return inside / (outside / 8 / gpus)
 
 
-def _spanned(plan: Plan, stride: int, axis: str) -> FactValue:
+def stride_of(plan: Plan, *axes: str) -> int | Unknown:
+    """Distance in ranks between neighbours of a group over these axes: the product of the axes that vary faster than
+    all of them, in the order of the program's mesh or of its framework. One of those that is not known counts as 1,
+    but for the data axis, which is seldom small.
+    """
+    if isinstance(unknown := plan.setting("parallel.order"), Unknown):
+        return unknown
+    told = plan.value("parallel.order")
+    order = whole_order(told) if isinstance(told, tuple) else order_of(plan.word("framework") or "")
+    faster = [name for name in order[: min(order.index(axis) for axis in axes)] if name != "expert"]
+    if "data" in faster and plan.integer("parallel.data") is None:
+        return missing(plan, "parallel.data")
+    return prod(plan.integer(f"parallel.{name}") or 1 for name in faster)
+
+
+def _spanned(plan: Plan, axis: str, stride: int | Unknown) -> FactValue:
     size, domain, world = plan.integer(axis), plan.integer("cluster.nvlink_domain"), plan.integer("parallel.world_size")
     if size == 1:
         return 1
     if size is None or domain is None or world is None:
         return missing(plan, axis, "cluster.nvlink_domain", "parallel.world_size")
-    return nodes_spanned(stride, size, domain, world)
+    return stride if isinstance(stride, Unknown) else nodes_spanned(stride, size, domain, world)

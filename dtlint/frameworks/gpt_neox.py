@@ -64,10 +64,12 @@ _DEGREES = {
 }
 _COUNTS = {"num_nodes": Meaning("launch.nodes"), "num_gpus": Meaning("launch.processes_per_node")}
 _FORMATS: dict[str, Plain] = {"fp16": "fp16", "bfloat16": "bf16", "bf16": "bf16", "fp32": "fp32"}
+_NAMES = ("fp16.type", "precision")
+_SWITCHES = ("fp16.enabled", "bf16.enabled", "amp.enabled")
 _DEEPSPEED = frozenset(
     (
         "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "optimizer", "fp16",
-        "bf16", "gradient_clipping", "zero_optimization", "data_types", "communication_data_type",
+        "bf16", "amp", "gradient_clipping", "zero_optimization", "data_types", "communication_data_type",
     )
 )  # fmt: skip
 """Keys that go on to DeepSpeed as they are."""
@@ -187,7 +189,14 @@ def _handed_on(keys: Keys, documents: Sequence[Document]) -> Iterator[Claim]:
     first = documents[0]
     span = first.source.span(0, 0) if first.root is None else first.root.span
     root = Node("object", None, span, tuple(entries))
-    yield from deepspeed.read_config(Document(first.source, root)).claims
+    found = deepspeed.read_config(Document(first.source, root)).claims
+    yield from (claim for claim in found if not _leaves_format_open(claim))
+
+
+def _leaves_format_open(claim: Claim) -> bool:
+    """Whether DeepSpeed takes the format of the program's weights; GPT-NeoX has them in fp32 then."""
+    value = claim.value
+    return claim.setting == "precision.compute" and isinstance(value, Value) and value.origin.kind == "assumed"
 
 
 def _degrees(keys: Keys) -> Iterator[Claim]:
@@ -218,11 +227,20 @@ def _is_left_open(claim: Claim) -> bool:
 
 
 def _precision(keys: Keys) -> Iterator[Claim]:
-    """The key `precision`, or the type that the section of fp16 names, decide over what is switched on."""
-    for path in ("fp16.type", "precision"):
-        node = keys.node(path)
-        if node is not None and str(node.value) in _FORMATS:
-            yield Claim("precision.compute", setting(node, _FORMATS[str(node.value)]), path)
+    """The key `precision`, or the type that the section of fp16 names, decide over what is switched on; where nothing
+    is, GPT-NeoX trains in fp32.
+    """
+    told = [(path, node) for path, node in _written(keys, _NAMES) if str(node.value) in _FORMATS]
+    for path, node in told:
+        yield Claim("precision.compute", setting(node, _FORMATS[str(node.value)]), path)
+    switches = list(_written(keys, _SWITCHES))
+    if switches and not told and all(known(flag(node)) is False for _, node in switches):
+        path, node = switches[-1]
+        yield Claim("precision.compute", Value("fp32", Origin("default", node.span, note="GPT-NeoX")), path)
+
+
+def _written(keys: Keys, paths: Sequence[str]) -> Iterator[tuple[str, Node]]:
+    return ((path, node) for path in paths if (node := keys.node(path)) is not None)
 
 
 def _model(keys: Keys) -> Iterator[Claim]:

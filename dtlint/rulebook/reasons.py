@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from dtlint.catalog import gpu
 from dtlint.rulebook.hits import Hit
 from dtlint.rulebook.rule import WASTES
 from dtlint.source import Source, Span
 
 SAID = "a comment gives a reason"
+DEAD = "config.inert"
 
 REASON = re.compile(
     r"\b(do not|don'?t) (remove|delete|touch|change|unset)|\b(do|does) ?n[o']t (have|support|work)|\bno infiniband\b"
@@ -36,6 +38,9 @@ REMARK = re.compile(r'\s*"(?:[_#]|//|\$?comment|note|reason)[^"]*"\s*:\s*"([^"]*
 
 WORD = re.compile(r"\w+")
 
+CARD = re.compile(r"\b(?:RTX[ -]?)?[A-Z]{0,2}\d{1,4}[A-Z]{0,2}\b", re.IGNORECASE)
+"""What can be the name of a card in a comment; the catalog knows whether it is."""
+
 VARIABLE = re.compile(r"\s*(?:export\s+|-\s+|ENV\s+)?[A-Z][A-Z0-9_]+\s*[=:]|\s*os\.environ\[")
 """A line that sets a variable of the environment: lines of that kind under one comment share it."""
 
@@ -52,16 +57,37 @@ def with_reason(hit: Hit, sources: Sequence[Source]) -> Hit:
     """A hit about speed is a note where a comment gives a reason for what is written there, or for the same variable
     with the same value in another of the files.
     """
-    if hit.outcome != WASTES or not hit.anchor.written:
+    if hit.outcome != WASTES or not hit.anchor.written or _is_dead(hit):
         return hit
-    if not _has_reason(hit.anchor.span) and not any(map(_has_reason, _same(hit.anchor.span, sources))):
+    card = hit.scope.plan.word("cluster.gpu")
+    places = (hit.anchor.span, *_same(hit.anchor.span, sources))
+    if not any(_has_reason(place, card) for place in places):
         return hit
     return hit._replace(certain="advice", remark=SAID)
 
 
-def _has_reason(span: Span) -> bool:
-    said = (comment for comment in _comments(span) if not OWN_WORDS.match(comment))
-    return any(REASON.search(each) for each in (*said, *_remarks(span)))
+def _is_dead(hit: Hit) -> bool:
+    """Whether what is written there has no effect: a comment then says what it should do, and it does not."""
+    each = hit.ready.rule.each
+    return each is not None and each.collection == DEAD
+
+
+def _has_reason(span: Span, card: str | None) -> bool:
+    """Whether comments at a place give a reason that holds for this card: one that names cards speaks of those."""
+    said = [comment for comment in (*_comments(span), *_remarks(span)) if not OWN_WORDS.match(comment)]
+    if not any(REASON.search(each) for each in said):
+        return False
+    own = (card or "").partition("-")[0]
+    named = {name for comment in said for name in _cards(comment)}
+    return not own or not named or own in named
+
+
+def _cards(text: str) -> Iterator[str]:
+    """The kinds of cards that a text names, of those in the catalog."""
+    for word in CARD.findall(text):
+        found = gpu(word) or gpu(f"RTX {word}")
+        if found is not None:
+            yield found.name.partition("-")[0]
 
 
 def _comments(span: Span) -> Iterator[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Protocol, cast
 
 from dtlint.account import is_file, is_folder
@@ -11,14 +12,17 @@ from dtlint.frameworks import NamedFile, Reading
 from dtlint.frameworks.hydra.command_line import config_file, config_name, script_path
 from dtlint.frameworks.hydra.composition import Composed, compose, search_path
 from dtlint.frameworks.hydra.omegaconf import with_variables
-from dtlint.languages.json_tree import Document
-from dtlint.languages.traced import Word
+from dtlint.languages.json_tree import Document, Node
+from dtlint.languages.traced import Word, literal_word
 from dtlint.languages.yaml import read_yaml
 from dtlint.record import NamedTuple
 from dtlint.runs.assigned import as_used, declared_by
 from dtlint.runs.front_ends import module_of
 from dtlint.runs.tree import Tree
 from dtlint.source import Source, Span, Unreadable
+
+_CHOICE = re.compile(r"\+{0,2}(?P<group>[A-Za-z_][\w/]*)(?:@[\w.]+)?=(?P<option>[\w./-]+)")
+"""A word of the command line that may choose a config of a group."""
 
 
 class HydraReader(Protocol):
@@ -64,6 +68,22 @@ class Folders(NamedTuple):
         return known
 
 
+class _WithoutFirst(NamedTuple):
+    """A search path on which the config that was asked for is missing: an empty one stands for it."""
+
+    folders: Folders
+    name: str
+    empty: Document
+
+    def config(self, path: str) -> Document | None:
+        """The config at a path."""
+        return self.empty if path == self.name else self.folders.config(path)
+
+    def is_group(self, path: str) -> bool:
+        """Whether one of the folders has a folder of this name."""
+        return self.folders.is_group(path)
+
+
 def of_program(
     named: NamedFile,
     program: Sequence[Word],
@@ -75,14 +95,46 @@ def of_program(
 
     `resolve` finds a file that the launch names, `variables` are what the launch sets.
     """
-    script = resolve(NamedFile("script", script_path(program[0])))
+    role = "script" if script_path(program[0]) is program[0] else "module"
+    script = resolve(NamedFile(role, program[0]))
     declared = declared_by(script)
     file = config_file(program, named.role, declared)
     source = resolve(file) if file is not None else None
-    if file is None or source is None:
-        return file, None
+    if file is None:
+        return None, None
+    if source is None:
+        return file, _chosen(file, program[1:], tree, resolve)
     found = composed(source, config_name(program, declared), program[1:], variables, tree, file.path.place)
     return file, found if found is None or script is None else as_used(found, script)
+
+
+def _chosen(
+    file: NamedFile, words: Sequence[Word], tree: Tree, resolve: Callable[[NamedFile], Source | None]
+) -> Composed | None:
+    """What a command line chooses of groups that lie where a config should (`trainer=slurm`), without the config
+    itself, which may say more; None where it chooses none that is here.
+    """
+    path = PurePosixPath(file.path.text or "")
+    for word in words:
+        choice = _CHOICE.fullmatch(word.text or "")
+        named = PurePosixPath(choice["group"], f"{choice['option']}.yaml") if choice is not None else None
+        source = resolve(NamedFile(file.role, literal_word(str(path.parent / named), word.place))) if named else None
+        if named is None or source is None or source.file is None:
+            continue
+        folders = Folders(tree, (source.file.parents[len(named.parts) - 1],))
+        empty = Document(source, Node("object", None, source.span(0, 0)))
+        added = [_as_added(each, folders) for each in words]
+        found = compose(path.stem, added, _WithoutFirst(folders, path.stem, empty), file.path.place)
+        return None if found is None else found._replace(missing=(file.path.shown, *found.missing))
+    return None
+
+
+def _as_added(word: Word, folders: Folders) -> Word:
+    """A choice as an addition, for no defaults list is here whose choice it would be."""
+    found = _CHOICE.fullmatch(word.text or "")
+    if found is None or word.shown.startswith("+") or not folders.is_group(found["group"]):
+        return word
+    return literal_word(f"+{word.shown}", word.place)
 
 
 def composed(

@@ -46,6 +46,7 @@ MODULES = {
     "torchtune": "torchtune.config",
     "olmo": "olmo",
     "lightning-cli": "lightning.cli",
+    "lightning-hydra": "lightning.hydra",
     "lightning-python": "lightning.program",
 }
 """Which framework module spells the settings of a layer (`spell`, or `spell_in` where the words depend on what else a

@@ -258,6 +258,15 @@ class Follower:
             return None
 
     def _located(self, named: NamedFile, candidate: Candidate) -> Located | None:
+        """Where a file lies that a launch names; a package may lie in src, from where it is installed."""
+        found = self._placed(named, candidate)
+        if found is not None or named.role not in ("module", *HYDRA):
+            return found
+        path = as_path(named)
+        installed = literal_word(f"src/{path.text or ''}", path.place)
+        return self._placed(NamedFile("script", installed), candidate) if (path.text or "/")[0] != "/" else None
+
+    def _placed(self, named: NamedFile, candidate: Candidate) -> Located | None:
         found = locate(self.tree, as_path(named), candidate.folder, candidate.moved)
         if found is None or found.supposed:
             found = self._mounted(named, candidate) or found

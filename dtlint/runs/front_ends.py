@@ -56,6 +56,7 @@ MARKS: Mapping[str, Marks] = {
     "litgpt": Marks(("logger_name:",), ("litgpt",)),
     "torchtune_single": Marks(()),
     "lightning_cli": Marks(("trainer:",), ("fit", "validate", "test", "predict", "--trainer.")),
+    "lightning_hydra": Marks(()),
     "gpt_neox": Marks(
         ("pipe_parallel_size", "pipe-parallel-size", "model_parallel_size", "model-parallel-size"), ("deepy.py",)
     ),
@@ -76,11 +77,12 @@ _MODULES: Mapping[str, str] = {
     "torchtune_single": "torchtune.single",
     "openrlhf": "openrlhf.arguments",
     "lightning_cli": "lightning.cli",
+    "lightning_hydra": "lightning.hydra",
     "easyr1": "verl.easyr1",
 }
 """The modules under dtlint.frameworks that read for these roles; another's has the name of the role."""
 
-HYDRA = frozenset(("verl", "verl_sft", "nemo"))
+HYDRA = frozenset(("verl", "verl_sft", "nemo", "lightning_hydra"))
 """Front ends whose config hydra composes, by the role of the file."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 from dtlint.frameworks import Claim, NamedFile, Reading
@@ -80,9 +81,11 @@ def find_launch(command: Command, read_file: ReadFile, allocated: bool = False) 
     arguments = _argument_readings(program)
     managed = any(reading.layer in MANAGERS for reading in readings)
     numbered = _is_rank(command.env) or (allocated and _spans_machines(program, read_file))
-    if launcher is None and not _is_launch(words, program, arguments, managed, numbered):
+    alone = launcher is None and not _is_launch(words, program, arguments)
+    if alone and not ((managed or numbered) and _is_script(program, read_file)):
         return None
     started = [launcher] if launcher is not None else [] if managed else [_plain_start(words, program, command.env)]
+    started += [_module_reading(words)] if alone else []
     around = (_environment_reading(command, readings), _starters_reading(command), _template_reading(program))
     if launcher is None and managed:
         started.append(_address_reading(command, words))
@@ -244,16 +247,29 @@ def _program(words: tuple[Word, ...]) -> tuple[Word, ...]:
     return found.words if found is not None else itself
 
 
-def _is_launch(
-    words: Sequence[Word], program: Sequence[Word], arguments: Sequence[Reading], managed: bool, numbered: bool
-) -> bool:
+def _module_reading(words: tuple[Word, ...]) -> Reading:
+    """The file of a program that Python starts as a module (`python -m ours.train`)."""
+    found = python_program(words)
+    named = (NamedFile("module", found.words[0]),) if found is not None and found.kind == "module" else ()
+    return Reading("program", files=tuple(each for each in named if each.path.text))
+
+
+def _is_launch(words: Sequence[Word], program: Sequence[Word], arguments: Sequence[Reading]) -> bool:
     if program_name(words[0]) in LAUNCHERS and len(words) > 1:
         return True
     if program and (program[0].text or "") in LAUNCHER_MODULES:
         return True
-    if any(reading.framework or reading.frontend or _names_config(reading) for reading in arguments):
+    return any(reading.framework or reading.frontend or _names_config(reading) for reading in arguments)
+
+
+def _is_script(program: Sequence[Word], read_file: ReadFile) -> bool:
+    """Whether a program is a file of Python, or a module whose file is here (`python -m ours.train`)."""
+    name = (program[0].text or "") if program else ""
+    if name.endswith(".py"):
         return True
-    return (managed or numbered) and bool(program) and (program[0].text or "").endswith(".py")
+    return re.fullmatch(r"[A-Za-z_]\w*(?:\.\w+)*", name) is not None and any(
+        read_file(f"{folder}{name.replace('.', '/')}.py") is not None for folder in ("", "src/")
+    )
 
 
 def _spans_machines(program: Sequence[Word], read_file: ReadFile) -> bool:

@@ -13,7 +13,7 @@ from dtlint.runs.tree import Tree
 from dtlint.value import Value
 
 _INVALID = "config.invalid"
-_AFTER_PROGRAM = ("lightning-cli",)
+_AFTER_PROGRAM = ("lightning-cli", "lightning-hydra")
 """Layers of what a program holds in its hands, as a config that it may change, before a list of words is asked."""
 _COPIED = ("llama-factory",)
 """Front ends that a tree may hold a changed copy of, which asks a list of words of its own."""

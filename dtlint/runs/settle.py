@@ -155,7 +155,7 @@ OVERRIDES = frozenset((("transformers-file", "transformers-arguments"),))
 """Files of arguments with the command lines that are laid over them, which is what such a command line is for."""
 
 
-OWNED = frozenset((("batch.accumulation", "lightning-python"), ("batch.accumulation", "lightning-cli")))
+OWNED = frozenset(("batch.accumulation", layer) for layer in ("lightning-python", "lightning-cli", "lightning-hydra"))
 """Settings that only their layer may say: a config that has them too is refused, whether or not the two differ."""
 
 

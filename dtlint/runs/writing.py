@@ -132,12 +132,21 @@ def _keyed_entry(reading: Reading, spelled: str) -> Edit | None:
     if found is None or place is None:
         return None
     if place.source.path.lower().endswith(YAML_SUFFIXES):
-        path = found["path"].split(".")
-        if stands(place.source, path):
-            return yaml_entry(place.source, path, found["text"])
-        beside = _section_entry(reading, spelled) if len(path) > 1 else _entry(reading, spelled)
-        return beside or yaml_entry(place.source, path, found["text"])
+        return _file_entry(reading, spelled)
     return Edit(place.source.span(place.end, place.end), f" ++{found['path']}={found['text']}") if place.text else None
+
+
+def _file_entry(reading: Reading, spelled: str) -> Edit | None:
+    """A key in the mapping of a YAML file that it belongs to; None for a command line, which takes no overrides."""
+    found = _KEYED.fullmatch(spelled)
+    place = reading.place.original() if reading.place is not None else None
+    if found is None or place is None or not place.source.path.lower().endswith(YAML_SUFFIXES):
+        return None
+    path = found["path"].split(".")
+    if stands(place.source, path):
+        return yaml_entry(place.source, path, found["text"])
+    beside = _section_entry(reading, spelled) if len(path) > 1 else _entry(reading, spelled)
+    return beside or yaml_entry(place.source, path, found["text"])
 
 
 def _is_line(span: Span, reading: Reading) -> bool:
@@ -192,13 +201,14 @@ WRITERS: Mapping[str, Writer] = {
     "transformers-file": _entry,
     "torchtitan-toml": _section_entry,
     "lightning-cli": _keyed_entry,
+    "lightning-hydra": _keyed_entry,
     "nemo-yaml": _keyed_entry,
     "nanotron-yaml": _keyed_entry,
     "verl": _keyed_entry,
     "verl-critic": _keyed_entry,
     "verl-sft": _keyed_entry,
     "easyr1": _keyed_entry,
-    "gpt-neox": _keyed_entry,
+    "gpt-neox": _file_entry,
     "axolotl": _keyed_entry,
     "composer": _keyed_entry,
     "fsdp-python": _keyword,

@@ -59,7 +59,8 @@ def _collectors(words: set[str]) -> Iterator[tuple[str, Collector]]:
         yield "code.zero_generations", zero_generations
         yield "code.zero_no_syncs", zero_no_syncs
     if "FullyShardedDataParallel" in words or "fully_shard" in words:
-        from dtlint.frameworks.code.sharded import early_optimizers, shard_clips
+        from dtlint.frameworks.code.early_optimizers import early_optimizers
+        from dtlint.frameworks.code.sharded import shard_clips
 
         yield "code.early_optimizers", early_optimizers
         yield "code.shard_clips", shard_clips

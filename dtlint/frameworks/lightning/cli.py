@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from dtlint.frameworks import Claim, Member, NamedFile, Reading
+from dtlint.frameworks import Claim, NamedFile, Reading
 from dtlint.frameworks.arguments import stretch
 from dtlint.frameworks.deepspeed.values import whole_number
 from dtlint.frameworks.dotted_keys import Keys, dotlist, keys_of, one, spelled, unread
@@ -17,7 +17,7 @@ from dtlint.frameworks.keys import flag_words, hidden, model_named
 from dtlint.frameworks.lightning.faults import ARGUMENTS, EARLIER, refused_arguments
 from dtlint.frameworks.lightning.strategies import files_of, strategy_of
 from dtlint.frameworks.lightning.trainer import (
-    devices,
+    expected,
     framework_of,
     launch_claims,
     names,
@@ -26,7 +26,6 @@ from dtlint.frameworks.lightning.trainer import (
 )
 from dtlint.languages.json_tree import Document, Node, entry, setting
 from dtlint.languages.traced import Word
-from dtlint.source import Span
 from dtlint.value import Plain, Value
 
 LAYER = "lightning-cli"
@@ -91,6 +90,7 @@ def read_config(documents: Sequence[Document], words: Sequence[Word] = ()) -> Re
     place = next((root.span for root in roots if root is not None), words[0].place if words else None)
     strategy = strategy_of(keys, _SECTION)
     named, models = _model(keys)
+    trainers = {} if place is None else {"code.trainers": (expected(keys, _SECTION, place),)}
     claims = (
         *launch_claims(keys, _SECTION, place),
         *training_claims(keys, _SECTION),
@@ -107,7 +107,7 @@ def read_config(documents: Sequence[Document], words: Sequence[Word] = ()) -> Re
         frontend="lightning",
         open=hidden(roots, words),
         role="" if trains_on_gpus(keys, _SECTION) else "other",
-        collections={**_trainers(keys, place), **refused_arguments(keys, _SECTION)},
+        collections={**trainers, **refused_arguments(keys, _SECTION)},
     )
 
 
@@ -178,16 +178,6 @@ def _named(program: Sequence[Word]) -> list[Word]:
         elif name in _FILES and index + 1 < len(program):
             found.append(program[index + 1])
     return [word for word in found if word.shown.endswith(_ENDINGS) or word.text is None]
-
-
-def _trainers(keys: Keys, place: Span | None) -> dict[str, tuple[Member, ...]]:
-    """How many devices of how many nodes the Trainer expects, as far as that is written."""
-    if place is None:
-        return {}
-    node = keys.node(*names(_SECTION)["launch.processes_per_node"])
-    count = None if node is None else devices(node)
-    fields = {"devices": count} if isinstance(count, Value) else {}
-    return {"code.trainers": (Member(node.span if node is not None else place, fields),)}
 
 
 def _batch(keys: Keys) -> Iterator[Claim]:

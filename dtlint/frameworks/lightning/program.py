@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dtlint.frameworks import Claim, Member, Reading
+from dtlint.frameworks import Claim, Member, NamedFile, Reading
 from dtlint.frameworks.deepspeed.dicts import written_dict
 from dtlint.frameworks.dotted_keys import Keys
 from dtlint.frameworks.lightning.faults import refused_arguments
+from dtlint.frameworks.lightning.hydra import ROLE as HYDRA_ROLE
 from dtlint.frameworks.lightning.strategies import CLASSES, files_of, strategy_of
 from dtlint.frameworks.lightning.trainer import (
     devices,
@@ -19,6 +20,7 @@ from dtlint.frameworks.lightning.trainer import (
     trains_on_gpus,
 )
 from dtlint.languages.json_tree import Kind, Node
+from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import Call, argument, call_at, called, calls, passed
 from dtlint.languages.python.constants import merged
 from dtlint.languages.python.dicts import Passed
@@ -26,12 +28,14 @@ from dtlint.languages.python.following import ways
 from dtlint.languages.python.places import Place
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import stands
+from dtlint.languages.traced import literal_word
 from dtlint.value import Plain, Setting, Unknown, Value
 
 LAYER = "lightning-python"
 _PACKAGES = ("lightning", "lightning.pytorch", "pytorch_lightning", "lightning.fabric", "lightning_fabric")
 TRAINERS = tuple(f"{package}.{name}" for package in _PACKAGES for name in ("Trainer", "Fabric"))
 _CLIS = tuple(f"{package}.cli.LightningCLI" for package in ("lightning.pytorch", "pytorch_lightning"))
+_MAKERS = tuple(f"hydra.{module}.{name}" for module in ("utils", "_internal.utils") for name in ("instantiate", "call"))
 _LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
 _SECTION = "trainer"
 _ARGUMENTS = (
@@ -50,8 +54,10 @@ def read(program: Program) -> Reading:
     """
     found = [call for call in calls(program, TRAINERS) if stands(call.place) is not False]
     if not found:
-        return _defaults(program)
+        return _from_config(program) or _defaults(program)
     trainers: dict[str, tuple[Member, ...]] = {"code.trainers": (_expected(found[0]),)}
+    if len(found) == 1 and _is_handed_config(found[0]):
+        return _of_trainer(program, found[0], {})._replace(files=(_config_of(found[0]),))
     if len(found) > 1:
         return Reading(LAYER, found[0].head, frontend="lightning", collections=trainers, open="several Trainers")
     return _of_trainer(program, found[0], trainers)
@@ -64,6 +70,30 @@ def spell(setting: str, value: Plain) -> str | None:
         return f"precision='{words[str(value)]}'" if str(value) in words else None
     name = names(_SECTION).get(setting)
     return None if name is None else f"{name[0].rpartition('.')[2]}={value!r}"
+
+
+def _from_config(program: Program) -> Reading | None:
+    """The config of which hydra makes the Trainer, where the program has it make objects and hands it no argument of a
+    Trainer's itself.
+    """
+    made = [call for call in calls(program, _MAKERS) if stands(call.place) is not False]
+    if not made or any(passed(call, name) for call in made for name in (*_ARGUMENTS, "strategy")):
+        return None
+    return Reading("program", files=(_config_of(made[0]),))
+
+
+def _is_handed_config(call: Call) -> bool:
+    """Whether a Trainer takes all that matters from a section of hydra's config (`Trainer(**cfg.trainer)`)."""
+    node = call.place.node
+    unpacked = [word.value for word in node.keywords if word.arg is None] if isinstance(node, ast.Call) else []
+    section = len(unpacked) == 1 and dotted(unpacked[0]).endswith(f".{_SECTION}")
+    hydra = "hydra.main" in call.place.module.source.text
+    return section and hydra and not any(passed(call, name) for name in (*_ARGUMENTS, "strategy"))
+
+
+def _config_of(call: Call) -> NamedFile:
+    """The config that hydra composes for the program."""
+    return NamedFile(HYDRA_ROLE, literal_word(call.name, call.head))
 
 
 def _of_trainer(program: Program, call: Call, trainers: dict[str, tuple[Member, ...]]) -> Reading:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from dtlint.frameworks import Claim
+from dtlint.frameworks import Claim, Member
 from dtlint.frameworks.deepspeed.values import known, number, whole_number
 from dtlint.frameworks.dotted_keys import Keys, launcher_by_default, one, unread
 from dtlint.frameworks.lightning.strategies import Machines, Strategy, claims_of_strategy, strategy_of
 from dtlint.languages.json_tree import Node, setting
 from dtlint.source import Span
-from dtlint.value import Origin, Plain, Setting, Value, default
+from dtlint.value import Origin, Plain, Setting, Unknown, Value, default
 
 TOOL = "Lightning"
 COMPUTE: Mapping[str, Plain] = {
@@ -118,6 +118,19 @@ def compute_format(node: Node) -> Setting:
     if text in COMPUTE:
         return told._replace(value=COMPUTE[text])
     return unread(node, f"{told.value} is a precision that is not known here")
+
+
+def expected(keys: Keys, section: str, place: Span) -> Member:
+    """The member of `code.trainers`: the devices of a node (-1: all of them) and the nodes that the Trainer counts on,
+    as far as they are written.
+    """
+    path = names(section)
+    each, node = _devices_of(keys, path), keys.node(*path["launch.processes_per_node"])
+    if node is not None and isinstance(each, Unknown) and each.means:
+        each = Value(-1, Origin("written", node.span))
+    counts = {"devices": each, "nodes": _nodes(keys, path)}
+    fields = {name: value for name, value in counts.items() if value is not None}
+    return Member(place if node is None else node.span, fields)
 
 
 def devices(node: Node) -> Setting:

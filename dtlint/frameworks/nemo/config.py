@@ -18,6 +18,7 @@ from dtlint.frameworks.lengths import BOUNDS
 from dtlint.frameworks.lightning.trainer import devices
 from dtlint.frameworks.nemo.spelling import NAMES, spell_in
 from dtlint.frameworks.options import literal_place
+from dtlint.frameworks.recomputing import lone_methods
 from dtlint.frameworks.stage_cuts import keyed_cut
 from dtlint.languages.json_tree import Document, Node, entry, setting
 from dtlint.languages.traced import Word
@@ -163,6 +164,8 @@ def read_config(document: Document | None, program: Sequence[Word] = ()) -> Read
     place = root.span if root is not None else literal_place(program[0]) if program else None
     megatron = _is_megatron(keys)
     claims = (*_launch(keys, place, bool(program)), *(_megatron(keys) if megatron else _lightning(keys)))
+    core = keys.known("model.mcore_gpt") is True
+    inert = tuple(lone_methods(keys, "model.activations_checkpoint_", core)) if megatron else ()
     return Reading(
         LAYER,
         place,
@@ -170,6 +173,7 @@ def read_config(document: Document | None, program: Sequence[Word] = ()) -> Read
         framework="nemo" if megatron else "ddp" if _is_ddp(keys) else "",
         frontend="" if megatron else "lightning",
         role="other" if any(keys.under(name) for name in _APPLIED) else "",
+        collections={"config.inert": inert} if inert else {},
     )
 
 

@@ -18,6 +18,7 @@ from dtlint.frameworks.nemo.recipes import (
     recipes_model,
     spell_in,
 )
+from dtlint.frameworks.recomputing import lone_methods
 from dtlint.frameworks.stage_cuts import keyed_cut
 from dtlint.languages.python.building import Run, Seen
 from dtlint.languages.python.building_calls import OWNER
@@ -115,8 +116,10 @@ def _is_config(built: Built) -> bool:
 def _reading(built: Built, words: Sequence[Word]) -> Reading:
     recipe = _is_recipe(built)
     table = NEMO if recipe else BRIDGE
+    _configure(built, recipe)
     root = node_of(built, built.span)
     keys = dotted_keys.keys_of(root, overrides(words)) if root is not None else Keys({})
+    model = "model.config" if recipe else "model"
     _precision(built, recipe)
     claims = (
         *(_launch(built) if recipe else ()),
@@ -127,7 +130,15 @@ def _reading(built: Built, words: Sequence[Word]) -> Reading:
     told = {claim.setting for claim in claims}
     shape = "model.name" in told or _is_bridged(built)
     hidden = (claim for claim in _hidden(built, table, told) if not (shape and claim.setting.startswith("model.")))
-    return Reading(LAYER, built.span, (*claims, *hidden), framework="nemo", unread=_unread(built, recipe))
+    inert = tuple(lone_methods(keys, f"{model}.recompute_", not _open(built, f"{model}.recompute_granularity")))
+    return Reading(
+        LAYER,
+        built.span,
+        (*claims, *hidden),
+        framework="nemo",
+        unread=_unread(built, recipe),
+        collections={"config.inert": inert} if inert else {},
+    )
 
 
 def _cut(keys: Keys, recipe: bool) -> Iterator[Claim]:
@@ -232,6 +243,14 @@ def _sharding(built: Built, recipe: bool) -> Iterator[Claim]:
 
 def _certain(switch: Setting | None) -> bool:
     return switch is None or isinstance(switch, Value)
+
+
+def _configure(built: Built, recipe: bool) -> None:
+    """The model's config under its name where the model is given it as its first argument (`GPTModel(config)`)."""
+    model = built.fields.get("model") if recipe else None
+    config = model.given.get("0") if isinstance(model, Built) else None
+    if isinstance(model, Built) and isinstance(config, Built) and "config" not in model.fields:
+        model.fields["config"] = config
 
 
 def _precision(built: Built, recipe: bool) -> None:

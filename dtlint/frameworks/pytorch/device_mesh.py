@@ -1,9 +1,10 @@
-"""Reads `init_device_mesh`: the axes of parallelism by the names of its dimensions, and their order over the ranks."""
+"""Reads meshes of devices: the axes of parallelism by the names of their dimensions, and their order over the ranks."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from itertools import groupby
 
 from dtlint.frameworks import Claim
 from dtlint.frameworks.pytorch.names import DEVICE_MESH
@@ -43,6 +44,9 @@ AXES: Mapping[str, str] = {
 }
 """Names of mesh dimensions in public code, and the axis that each means; shard times replicate is the data axis."""
 
+_CLASS = ".DeviceMesh"
+_SHAPING = ("view", "reshape")
+
 
 class Dimension(NamedTuple):
     """One dimension of a mesh: the axis that its name means ("" if it has no name that is known) and its size."""
@@ -52,7 +56,7 @@ class Dimension(NamedTuple):
 
 
 class Mesh(NamedTuple):
-    """One `init_device_mesh` call: its dimensions, slowest-varying first, as torch lays ranks out row by row."""
+    """One call that builds a mesh: its dimensions, slowest-varying first, as torch lays ranks out row by row."""
 
     dimensions: tuple[Dimension, ...]
     place: Span
@@ -135,13 +139,17 @@ def _product(first: Value, second: Value) -> Value | None:
 
 
 def _order(mesh: Mesh) -> list[Claim]:
-    """The axes from the fastest-varying on: torch fills a mesh row by row, so neighbouring ranks share the last one."""
-    words = dict.fromkeys(
-        "data" if item.axis in ("shard", "replicate") else item.axis for item in reversed(mesh.dimensions)
-    )
+    """The axes from the fastest-varying on: torch fills a mesh row by row, so neighbouring ranks share the last one.
+    Where another axis stands between the two dimensions that are the data axis, no order of axes says it.
+    """
+    axes = ["data" if item.axis in ("shard", "replicate") else item.axis for item in reversed(mesh.dimensions)]
+    words = tuple(axis for axis, _ in groupby(axes))
     if len(words) < 2:
         return []
-    return [Claim("parallel.order", Value(tuple(words), Origin("written", mesh.place)), "mesh_dim_names")]
+    origin = Origin("written", mesh.place)
+    split = Unknown("another axis of the mesh stands between those of data parallelism", "", origin)
+    order = Value(words, origin) if len(words) == len(set(words)) else split
+    return [Claim("parallel.order", order, "mesh_dim_names")]
 
 
 def _is_known(value: Setting) -> bool:
@@ -149,7 +157,7 @@ def _is_known(value: Setting) -> bool:
 
 
 def _dimensions(call: Call) -> tuple[Dimension, ...]:
-    shape = _elements(call, "mesh_shape", 1)
+    shape = _shape(call)
     names = _elements(call, "mesh_dim_names", 2)
     words = [evaluate(name) for name in names]
     axes = [AXES.get(str(word.value), "") if isinstance(word, Value) else "" for word in words]
@@ -163,14 +171,37 @@ def _dimensions(call: Call) -> tuple[Dimension, ...]:
     return tuple(Dimension(axis, size) for axis, size in zip(axes or [""] * len(sizes), sizes, strict=True))
 
 
-def _elements(call: Call, name: str, position: int) -> list[Place]:
-    """The elements of a tuple or list argument that stands in one place, with what statements add to a list; none if
-    a condition decides whether one is added, or what is done to the list is not written out.
+def _shape(call: Call) -> list[Place]:
+    """The sizes of the dimensions: `init_device_mesh("cuda", (2, 8))`, or those in which a class of meshes is given all
+    ranks (`DeviceMesh("cuda", torch.arange(16).view(2, 8))`).
     """
-    found = passed(call, name, position)
-    if len(found) != 1:
+    if not call.name.endswith(_CLASS):
+        return _elements(call, "mesh_shape", 1)
+    given = passed(call, "mesh", 1)
+    ends = [way.end for way in ways(given[0].place)] if len(given) == 1 else []
+    return _dealt(ends[0]) if len(ends) == 1 and isinstance(ends[0], Place) else []
+
+
+def _dealt(place: Place) -> list[Place]:
+    """The sizes of `torch.arange(16).reshape(2, 8)`."""
+    node = place.node
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr not in _SHAPING:
         return []
-    place = found[0].place
+    ranks = node.func.value
+    if not isinstance(ranks, ast.Call) or called(place.at(ranks)) != "torch.arange" or len(ranks.args) != 1:
+        return []
+    return [place.inner(size) for size in node.args] if len(node.args) > 1 else _listed(place.inner(node.args[0]))
+
+
+def _elements(call: Call, name: str, position: int) -> list[Place]:
+    found = passed(call, name, position)
+    return _listed(found[0].place) if len(found) == 1 else []
+
+
+def _listed(place: Place) -> list[Place]:
+    """The elements of a tuple or list that stands in one place, with what statements add to a list; none if a
+    condition decides whether one is added, or what is done to the list is not written out.
+    """
     if isinstance(place.node, ast.Call) and len(place.node.args) == 1 and isinstance(place.node.func, ast.Name):
         place = place.at(place.node.args[0])
     ends = [way.end for way in ways(place)]

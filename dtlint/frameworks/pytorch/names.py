@@ -28,6 +28,9 @@ DEVICE_MESH = (
     "torch.distributed._tensor.init_device_mesh",
     "torch.distributed._tensor.device_mesh.init_device_mesh",
     "torch.distributed.tensor.init_device_mesh",
+    "torch.distributed.device_mesh.DeviceMesh",
+    "torch.distributed._tensor.DeviceMesh",
+    "torch.distributed.tensor.DeviceMesh",
 )
 WRAP_BY_HAND = ("torch.distributed.fsdp.wrap.wrap", "torch.distributed.fsdp.wrap.enable_wrap")
 CHECKPOINT_WRAPPERS = tuple(
