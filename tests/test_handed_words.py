@@ -175,6 +175,7 @@ class TestParsers:
             program(declares="first, rest = parser.parse_known_args()", parsed="parser.parse_args(rest)"),
             program(told='description="trains", allow_abbrev=False'),
             program(declares="print(parser)"),
+            program().replace("args = parser", "parser = parser") + "\n'{}'.format(parser)\n",
         ],
     )
     def test_parsers_that_stop(self, tmp_path: Path, text: str) -> None:

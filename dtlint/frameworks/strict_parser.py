@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 
 from dtlint.frameworks import Member, Reading
 from dtlint.frameworks.arguments import texts
-from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.bindings import dotted, last_word
 from dtlint.languages.python.callers import called_by_name
 from dtlint.languages.python.editing import inserted_behind
 from dtlint.languages.python.entered import called_function
@@ -27,7 +27,7 @@ LAYER = "strict-parser"
 COLLECTION = "program.parser"
 
 _PARSER = "argparse.ArgumentParser"
-_PARSES, _ADDS = "parse_args", "add_argument"
+_PARSES, _ADDS, _KNOWN_ONLY = "parse_args", "add_argument", "parse_known_args"
 _PLAIN = frozenset(
     ("prog", "usage", "description", "epilog", "parents", "formatter_class", "argument_default", "conflict_handler",
      "add_help", "allow_abbrev", "fromfile_prefix_chars")
@@ -118,8 +118,8 @@ def _are_words(place: Place, item: ast.expr) -> bool:
 def _is_rest(binding: Binding) -> bool:
     """Whether a name is bound to the words that a parser does not know: `args, rest = parser.parse_known_args()`."""
     node = binding.node
-    last = dotted(node.func).rpartition(".")[2] if isinstance(node, ast.Call) and not node.args else ""
-    return last == "parse_known_args" and binding.path == (1,)
+    last = last_word(node.func) if isinstance(node, ast.Call) and not node.args else ""
+    return last == _KNOWN_ONLY and binding.path == (1,)
 
 
 def _is_parser(place: Place, node: ast.Call) -> bool:
@@ -191,10 +191,17 @@ def _handed(program: Program) -> Iterator[Place]:
     names = frozenset(_holders(program))
     for module in program.modules.values():
         for site in (site for sites in module.called.values() for site in sites):
-            node = site.node
+            node, place = site.node, place_of(program, module, site)
             given = [*node.args, *(word.value for word in node.keywords)] if isinstance(node, ast.Call) else []
-            if any(dotted(item) in names for item in given):
-                yield place_of(program, module, site)
+            if any(dotted(item) in names and not _is_parsed(place.at(item)) for item in given):
+                yield place
+
+
+def _is_parsed(place: Place) -> bool:
+    """Whether an expression is what a parser has made of the words: `args = args.parse_args()`."""
+    ends = [way.end for way in ways(place)]
+    calls = [end.node for end in ends if isinstance(end, Place) and isinstance(end.node, ast.Call)]
+    return len(calls) == len(ends) and all(last_word(call.func) in (_PARSES, _KNOWN_ONLY) for call in calls)
 
 
 def _holders(program: Program) -> Iterator[str]:
