@@ -193,8 +193,18 @@ class TestParsers:
             '    parser = argparse.ArgumentParser("train", parents=[common()])\n'
             "    parser = with_sizes(parser)\n    main(parser.parse_args())\n"
         )
-        (finding,) = findings(tmp_path, text, "==2.1.0")
+        (tmp_path / "second.py").write_text(text)
+        (tmp_path / "second.sh").write_text(f"{LAUNCH} second.py\n")
+        (finding,) = findings(tmp_path, text, "==2.1.0", words="")
         assert finding.span.path.endswith("options.py")
+        assert finding.message.startswith("options.py takes '--local_rank' only")
+
+    def test_a_rank_that_another_parser_declares(self, tmp_path: Path) -> None:
+        (tmp_path / "tool.py").write_text(
+            "import argparse\n\n\ndef options():\n    parser = argparse.ArgumentParser()\n"
+            '    parser.add_argument("--local_rank", type=int)\n    return parser\n'
+        )
+        assert severities(tmp_path, program("import tool"), "==2.1.0") == []
 
     def test_a_script_that_is_only_imported_parses_nothing(self, tmp_path: Path) -> None:
         (tmp_path / "tool.py").write_text(

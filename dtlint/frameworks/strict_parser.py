@@ -19,7 +19,7 @@ from dtlint.languages.python.names import lookup, qualified
 from dtlint.languages.python.places import Place, place_of
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import stands
-from dtlint.languages.python.tree import Binding
+from dtlint.languages.python.tree import Binding, Module
 from dtlint.record import NamedTuple
 from dtlint.value import written
 
@@ -62,15 +62,15 @@ class _Rank(NamedTuple):
 
 def read(program: Program) -> Reading:
     """The collection `program.parser`: one member where the program surely reads its words by a parser of its own
-    that stops at unknown ones: `program` (the file's name), `taker` (what takes its words: the same), `flags` (all that
-    may be declared anywhere in it), `declared` (the flag of the local rank, "" where there is none), `both` (a call
-    that declares its two spellings). The edit `both` makes it that call.
+    that stops at unknown ones: `program` (the file's name), `taker` (what takes its words: the file that declares its
+    local rank, else the same), `flags` (all that may be declared anywhere in it), `declared` (the flag of the local
+    rank, "" where there is none), `both` (a call that declares its two spellings). The edit `both` makes it that call.
     """
     found = next(_strict(program), None)
     if found is None or _is_open(program):
         return Reading(LAYER)
     place, rank = found.module.span(found.node), next(_ranks(program), None)
-    name = PurePosixPath(program.main.source.path).name
+    name = _file_name(program.main)
     flags = tuple(sorted({*_flags(program), *_of_libraries(program)}))
     fields = {"flags": written(flags, place), **texts(place, program=name, taker=name, declared="", both="")}
     if rank is None:
@@ -85,13 +85,18 @@ def _with_rank(member: Member, rank: _Rank) -> Member:
     quote = module.text(rank.item)[0]
     other = rank.flag.replace("_", "-") if "_" in rank.flag else "--" + _RANK
     head, given = module.text(call.func, 40), f"{quote}{rank.flag}{quote}, {quote}{other}{quote}"
+    told = texts(member.place, taker=_file_name(module), declared=rank.flag, both=f"{head}({given}, ...)")
     edit = inserted_behind(module, rank.item, f", {quote}{other}{quote}")
     return Member(
         member.place,
-        {**member.fields, **texts(member.place, declared=rank.flag, both=f"{head}({given}, ...)")},
+        {**member.fields, **told},
         ((module.span(call), "declared here"),),
         {"both": (edit,)} if edit is not None else {},
     )
+
+
+def _file_name(module: Module) -> str:
+    return PurePosixPath(module.source.path).name
 
 
 def _strict(program: Program) -> Iterator[Place]:
@@ -154,6 +159,8 @@ def _is_open(program: Program) -> bool:
     if any(_CHANGES_WORDS.search(module.source.text) for module in program.modules.values()):
         return True
     if any(not _is_plain(node) for _, node in _additions(program)):
+        return True
+    if not all(stands(rank.call) for rank in _ranks(program)):
         return True
     return any(_may_add(place) for place in _handed(program))
 
