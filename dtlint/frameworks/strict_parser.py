@@ -38,8 +38,10 @@ _PARTS = frozenset(("add_argument_group", "add_mutually_exclusive_group"))
 _OPENING = ("add_subparsers", "parse_intermixed_args")
 """Methods by which other words are taken than those that the calls of `add_argument` name."""
 _ADDERS = {
-    "deepspeed.add_config_arguments": ("--deepspeed", "--deepspeed_config", "--deepscale", "--deepscale_config"),
-}
+    "deepspeed.add_config_arguments": (
+        "--deepspeed", "--deepspeed_config", "--deepspeed_mpi", "--deepscale", "--deepscale_config",
+    ),
+}  # fmt: skip
 """Functions of libraries that add known flags (deepspeed/__init__.py; there is no local rank among them)."""
 _BUILTINS = frozenset(dir(builtins))
 _CHANGES_WORDS = re.compile(
