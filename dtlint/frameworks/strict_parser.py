@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import PurePosixPath
 
 from dtlint.frameworks import Member, Reading
@@ -17,9 +18,9 @@ from dtlint.languages.python.entered import called_function
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.names import lookup, qualified
 from dtlint.languages.python.places import Place, place_of
-from dtlint.languages.python.program import Program
+from dtlint.languages.python.program import Program, of_file
 from dtlint.languages.python.reach import stands
-from dtlint.languages.python.tree import Binding, Module
+from dtlint.languages.python.tree import Binding, Module, Site
 from dtlint.record import NamedTuple
 from dtlint.value import written
 
@@ -69,11 +70,12 @@ def read(program: Program) -> Reading:
     rank, "" where there is none), `both` (a call that declares its two spellings). The edit `both` makes it that call.
     """
     found = next(_strict(program), None)
-    if found is None or _is_open(program):
+    handed = tuple(_handed(program)) if found is not None else ()
+    if found is None or _is_open(program) or any(map(_may_add, handed)):
         return Reading(LAYER)
     place, rank = found.module.span(found.node), next(_ranks(program), None)
     name = _file_name(program.main)
-    flags = tuple(sorted({*_flags(program), *_of_libraries(program)}))
+    flags = tuple(sorted({*_flags(program), *_of_libraries(handed)}))
     fields = {"flags": written(flags, place), **texts(place, program=name, taker=name, declared="", both="")}
     if rank is None:
         return Reading(LAYER, collections={COLLECTION: (Member(place, fields),)})
@@ -162,9 +164,7 @@ def _is_open(program: Program) -> bool:
         return True
     if any(not _is_plain(node) for _, node in _additions(program)):
         return True
-    if not all(stands(rank.call) for rank in _ranks(program)):
-        return True
-    return any(_may_add(place) for place in _handed(program))
+    return not all(stands(rank.call) for rank in _ranks(program))
 
 
 def _additions(program: Program) -> Iterator[tuple[Place, ast.Call]]:
@@ -190,20 +190,31 @@ def _texts(node: ast.Call) -> Iterator[str]:
     yield from (item.value for item in node.args if isinstance(item, ast.Constant) and isinstance(item.value, str))
 
 
-def _of_libraries(program: Program) -> Iterator[str]:
-    for place in _handed(program):
+def _of_libraries(handed: Iterable[Place]) -> Iterator[str]:
+    for place in handed:
         yield from _ADDERS.get(_callee(place), ())
 
 
 def _handed(program: Program) -> Iterator[Place]:
     """Calls of other functions that are given a parser, or what may be one."""
-    names = frozenset(_holders(program))
+    names = dict.fromkeys(_holders(program))
     for module in program.modules.values():
-        for site in (site for sites in module.called.values() for site in sites):
-            node, place = site.node, place_of(program, module, site)
-            given = [*node.args, *(word.value for word in node.keywords)] if isinstance(node, ast.Call) else []
-            if any(dotted(item) in names and not _is_parsed(place.at(item)) for item in given):
+        given = of_file(program, "named arguments", module.top, partial(_named_arguments, module))
+        for site, item in (each for name in names for each in given.get(name, ())):
+            place = place_of(program, module, site)
+            if not _is_parsed(place.at(item)):
                 yield place
+
+
+def _named_arguments(module: Module) -> dict[str, tuple[tuple[Site, ast.expr], ...]]:
+    """The arguments of a module's calls that are names (`parser`, `self.parser`), by name, with their calls."""
+    found: dict[str, list[tuple[Site, ast.expr]]] = {}
+    for site in dict.fromkeys(site for sites in module.called.values() for site in sites):
+        node = site.node
+        given = [*node.args, *(word.value for word in node.keywords)] if isinstance(node, ast.Call) else []
+        for item in given:
+            found.setdefault(dotted(item), []).append((site, item))
+    return {name: tuple(each) for name, each in found.items() if name}
 
 
 def _is_parsed(place: Place) -> bool:
