@@ -205,6 +205,18 @@ class TestParsers:
             '    parser.add_argument("--local_rank", type=int)\n    return parser\n'
         )
         assert severities(tmp_path, program("import tool"), "==2.1.0") == []
+        (finding,) = findings(tmp_path, program(f"import tool\n{added(OLD)}"), "==2.1.0")
+        assert finding.span.path.endswith("train.py")
+
+    def test_a_class_that_makes_its_parser_once(self, tmp_path: Path) -> None:
+        text = (
+            "import argparse\nimport torch\n\n\nclass Options:\n    made = False\n\n    def parse(self):\n"
+            "        if not self.made:\n            self.make()\n        return self.parser.parse_args()\n\n"
+            "    def make(self):\n        self.made = True\n        self.parser = argparse.ArgumentParser()\n"
+            '        self.parser.add_argument("--local_rank", type=int)\n\n\n'
+            'args = Options().parse()\ntorch.distributed.init_process_group("nccl")\n'
+        )
+        assert severities(tmp_path, text, "==2.1.0") == ["error"]
 
     def test_a_script_that_is_only_imported_parses_nothing(self, tmp_path: Path) -> None:
         (tmp_path / "tool.py").write_text(

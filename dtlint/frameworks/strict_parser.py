@@ -73,13 +73,21 @@ def read(program: Program) -> Reading:
     handed = tuple(_handed(program)) if found is not None else ()
     if found is None or _is_open(program) or any(map(_may_add, handed)):
         return Reading(LAYER)
-    place, rank = found.module.span(found.node), next(_ranks(program), None)
+    ranks = tuple(_ranks(program))
+    place, rank = found.module.span(found.node), next((each for each in ranks if _is_made(each, found)), None)
+    if ranks and rank is None:
+        return Reading(LAYER)
     name = _file_name(program.main)
     flags = tuple(sorted({*_flags(program), *_of_libraries(handed)}))
     fields = {"flags": written(flags, place), **texts(place, program=name, taker=name, declared="", both="")}
     if rank is None:
         return Reading(LAYER, collections={COLLECTION: (Member(place, fields),)})
     return Reading(LAYER, collections={COLLECTION: (_with_rank(Member(place, fields), rank),)})
+
+
+def _is_made(rank: _Rank, found: Place) -> bool:
+    """Whether a declaration is one of the program's parser, not of another that a file beside it may make."""
+    return rank.call.module is found.module or bool(stands(rank.call))
 
 
 def _with_rank(member: Member, rank: _Rank) -> Member:
@@ -162,9 +170,7 @@ def _is_open(program: Program) -> bool:
         return True
     if any(_CHANGES_WORDS.search(module.source.text) for module in program.modules.values()):
         return True
-    if any(not _is_plain(node) for _, node in _additions(program)):
-        return True
-    return not all(stands(rank.call) for rank in _ranks(program))
+    return any(not _is_plain(node) for _, node in _additions(program))
 
 
 def _additions(program: Program) -> Iterator[tuple[Place, ast.Call]]:
