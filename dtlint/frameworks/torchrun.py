@@ -12,6 +12,7 @@ from dtlint.frameworks.options import Grammar, Option, Split, integer, literal_p
 from dtlint.frameworks.torchrun_values import invalid_values
 from dtlint.languages.traced import Word, setting_of
 from dtlint.record import NamedTuple
+from dtlint.source import Edit, Span
 from dtlint.value import Origin, Plain, Setting, Unknown, Value, default
 
 LAYER = "torchrun"
@@ -37,6 +38,9 @@ def _grammar(flags: str) -> Grammar:
 
 
 GRAMMARS = {"torchrun": _grammar(_FLAGS), "torch.distributed.launch": _grammar(f"{_FLAGS} use-env")}
+
+_DASHED = "2.0"
+"""The torch release from which on the local rank is handed on with dashes (pytorch/pytorch#94505)."""
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _OWN = ("nproc-per-node", "nnodes", "rdzv-backend", "rdzv-endpoint", "rdzv-id")
@@ -75,6 +79,8 @@ def read_launch(words: Sequence[Word], env: Mapping[str, Word]) -> Reading:
         Claim("launch.processes_per_node", processes, "--nproc-per-node"),
         *_rendezvous(written, absent),
     )
+    named = words[len(words) - len(arguments) - 1]
+    collections = _collections(split, written, launcher, named)
     return Reading(
         LAYER,
         stretch(arguments[: len(arguments) - len(split.rest)], words[0].place),
@@ -82,7 +88,7 @@ def read_launch(words: Sequence[Word], env: Mapping[str, Word]) -> Reading:
         files=_program_file(split),
         rest=split.rest,
         open=split.open,
-        collections={name: members for name, members in _collections(split, written, launcher).items() if members},
+        collections={name: members for name, members in collections.items() if members},
     )
 
 
@@ -207,7 +213,9 @@ def _program_file(split: Split) -> tuple[NamedFile, ...]:
     return (NamedFile("program" if split.last("no-python") else role, split.rest[0]),)
 
 
-def _collections(split: Split, written: Mapping[str, Word], launcher: str) -> Mapping[str, tuple[Member, ...]]:
+def _collections(
+    split: Split, written: Mapping[str, Word], launcher: str, named: Word
+) -> Mapping[str, tuple[Member, ...]]:
     return {
         "config.unknown": tuple(_unknown_member(option, launcher) for option in split.unknown),
         "config.invalid": tuple(invalid_values(split, written)),
@@ -215,7 +223,21 @@ def _collections(split: Split, written: Mapping[str, Word], launcher: str) -> Ma
         "launch.elastic": _elastic(written.get("nnodes")),
         "launch.lost": tuple(behind_program(split, _OWN)),
         "launch.bindings": _virtual_ranks(split),
+        "launch.handed": tuple(_handed(split, launcher, named)),
     }
+
+
+def _handed(split: Split, launcher: str, named: Word) -> Iterator[Member]:
+    """Members of `launch.handed`, the words that the old launcher puts before the program's own: the local rank, in one
+    spelling up to torch 1.13 and in the other since (torch/distributed/run.py, get_args and config_from_args).
+    """
+    if launcher != "torch.distributed.launch" or split.open or split.last("use-env") is not None:
+        return
+    place = literal_place(named)
+    edit = Edit(Span(place.source, place.end, place.end), " --use_env")
+    for key, since, until in (("--local-rank", _DASHED, ""), ("--local_rank", "", _DASHED)):
+        fields = texts(place, key=key, since=since, until=until, by=launcher, keep="--use_env")
+        yield Member(place, fields, (), {"keep": (edit,)})
 
 
 def _virtual_ranks(split: Split) -> tuple[Member, ...]:

@@ -17,6 +17,7 @@ from dtlint.runs.dialect import dialect_of
 from dtlint.runs.expect import with_expectations
 from dtlint.runs.forks import UNKNOWN, as_of_a_fork, fork_of
 from dtlint.runs.hand_over import hand_over
+from dtlint.runs.handed_words import refused_words
 from dtlint.runs.mentioned import versions_mentioned
 from dtlint.runs.model import OWN_PARSER, Launch, Options, Run
 from dtlint.runs.only_ones import with_known_ones
@@ -57,7 +58,8 @@ def run_of(tree: Tree, options: Options, parts: Parts, launch: Launch | None = N
     sources = tuple(dict.fromkeys((*sources, *(source for source, _ in around))))
     settled = settle(readings, options.at(sources[0].file if sources else None))
     handed = hand_over(readings, settled.settings)
-    found = _collections([*readings, Reading("hand-over", collections=handed.collections)])
+    refused = refused_words(readings, handed.settings)
+    found = _collections([*readings, Reading("hand-over", collections=handed.collections), refused])
     known = with_known_ones(with_own_words(found, readings, tree), tree)
     collections = without_called(known, tree)
     if settled.conflicts:

@@ -14,7 +14,7 @@ from dtlint.frameworks.interpreter import program_name, python_program
 from dtlint.frameworks.options import Option, Split, integer, literal_place, split_options, text_of
 from dtlint.languages.traced import Word, setting_of
 from dtlint.record import NamedTuple
-from dtlint.source import Source, Span
+from dtlint.source import Edit, Source, Span
 from dtlint.value import Origin, Setting, Unknown, Value, assumed, derived, written
 
 LAYER = "deepspeed-launcher"
@@ -24,6 +24,9 @@ ReadFile = Callable[[str], Source | None]
 _DIFFER = "machines have"
 SHELLS = ("bash", "sh", "zsh", "dash")
 """Programs that --no_python may start, and that start others."""
+_OWN_LAUNCHER = "pdsh"
+_UNHANDED = ("no-local-rank", "no-python", "elastic-training")
+"""Options with which the program is not handed its local rank, or is no Python that takes one."""
 _ALL_DEVICES = "--set cluster.gpus_per_node=N"
 
 
@@ -38,7 +41,8 @@ def read_launch(words: Sequence[Word], read_file: ReadFile, env: Mapping[str, Wo
     `read_file` gives the host file by its path as written, None if it is not there. CUDA_VISIBLE_DEVICES in `env`
     counts on a single machine without filters, as the launcher has it.
     """
-    split = _split(_arguments(words) or tuple(words[1:]))
+    own = _arguments(words) or tuple(words[1:])
+    split = _split(own)
     hosts = _hostfile(split, read_file)
     used = _used(split, hosts, env or {})
     claims = (
@@ -56,6 +60,7 @@ def read_launch(words: Sequence[Word], read_file: ReadFile, env: Mapping[str, Wo
         "launch.uneven": tuple(_uneven_claims(used.claims)),
         "launch.bound_cores": tuple(_bound_cores(split)),
         "launch.short_hosts": tuple(_short_hosts(split, hosts)),
+        "launch.handed": tuple(_handed(split, words[len(words) - len(own) - 1])),
         **_exported(split, used, read_file, env or {}),
     }
     return Reading(
@@ -96,6 +101,20 @@ def _short_hosts(split: Split, hosts: Hostfile | None) -> Iterator[Member]:
         return
     if asked > len(hosts.hosts):
         yield Member(_place(option, hosts), {"asked": integer(option.value)})
+
+
+def _handed(split: Split, named: Word) -> Iterator[Member]:
+    """The member of `launch.handed`, the word that the launcher puts before the program's own (deepspeed/launcher/
+    launch.py): MPI and Slurm start the program themselves, and the elastic agent hands nothing on.
+    """
+    launcher = split.last("launcher")
+    other = launcher is not None and (launcher.value is None or launcher.value.text != _OWN_LAUNCHER)
+    if split.open or other or any(split.last(name) is not None for name in _UNHANDED):
+        return
+    place = literal_place(named)
+    edit = Edit(Span(place.source, place.end, place.end), " --no_local_rank")
+    fields = texts(place, key="--local_rank", since="", until="", by="deepspeed", keep="--no_local_rank")
+    yield Member(place, fields, (), {"keep": (edit,)})
 
 
 def _split(words: tuple[Word, ...]) -> Split:

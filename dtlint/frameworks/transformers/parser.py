@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
 
+from dtlint.catalog.training_arguments import training_arguments
 from dtlint.frameworks import Member, Reading
+from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.transformers.arguments import read_arguments, recognise
 from dtlint.frameworks.transformers.files import starts_with_file
 from dtlint.languages.python.arguments import is_dataclass
@@ -15,6 +18,7 @@ from dtlint.languages.python.names import qualified
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.tree import Module, Scope
 from dtlint.languages.traced import Word, literal_word
+from dtlint.source import Span
 from dtlint.value import written
 
 LAYER = "trainer-parser"
@@ -27,13 +31,18 @@ FILE_PARSERS = frozenset(("parse_json_file", "parse_yaml_file", "parse_dict"))
 _READING = FILE_PARSERS | {"parse_args_into_dataclasses"}
 _TOLERANT = ("return_remaining_strings", "allow_extra_keys")
 _KNOWN_ONLY = "parse_known_args"
+_RANK = "--local_rank"
+_DASHED = "4.46"
+"""The release from which on HfArgumentParser takes `--local-rank` too (huggingface/transformers#33990)."""
+_TAKER = f"HfArgumentParser before Transformers {_DASHED}"
 _DEEPEST = 8
 """Base classes that are followed."""
 
 
 def read(program: Program) -> Reading:
     """The collection `trainer.parser`: one member where the program has one HfArgumentParser with TrainingArguments:
-    `names` (the arguments that it declares itself), `closed` (yes where it refuses all others).
+    `names` (the arguments that it declares itself), `closed` (yes where it refuses all others). Where it is closed,
+    `program.parser` too.
     """
     found = list(calls(program, _PARSERS))
     if len(found) != 1 or not isinstance(found[0].place.node, ast.Call):
@@ -43,11 +52,22 @@ def read(program: Program) -> Reading:
         return Reading(LAYER)
     place = found[0].head
     closed = all("other" not in ends for ends in classes) and not _tolerates(program)
+    strict = (_strict(program, place),) if closed else ()
     fields = {
         "names": written(tuple(sorted(program.arguments)), place),
         "closed": written("yes" if closed else "no", place),
     }
-    return Reading(LAYER, collections={"trainer.parser": (Member(place, fields),)})
+    return Reading(LAYER, collections={"trainer.parser": (Member(place, fields),), "program.parser": strict})
+
+
+def _strict(program: Program, place: Span) -> Member:
+    """The parser as one that stops at what it does not know: `flags` as they are written in every release, which takes
+    them with dashes for underscores too from the release `dashed` of `package` on.
+    """
+    names = sorted({*program.arguments, *training_arguments()})
+    told = texts(place, program=PurePosixPath(program.main.source.path).name, taker=_TAKER, declared=_RANK, both="")
+    dashed = texts(place, package="transformers", dashed=_DASHED)
+    return Member(place, {"flags": written(tuple(f"--{name}" for name in names), place), **told, **dashed})
 
 
 def read_line(program: Program, words: Sequence[Word], parser: Reading) -> Reading:

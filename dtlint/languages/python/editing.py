@@ -101,6 +101,12 @@ def as_method(module: Module, call: ast.Call, method: str) -> Edit | None:
     return Edit(module.source.span(module.span(call).start, start), f"{method}(")
 
 
+def inserted_behind(module: Module, node: ast.expr, text: str) -> Edit | None:
+    """The edit that writes a text behind an expression."""
+    end = module.span(node).end
+    return Edit(module.source.span(end, end), text) if _is_file(module) else None
+
+
 def _is_file(module: Module) -> bool:
     """Whether a module is all that a file holds: no cells of a notebook, no lines of a script."""
     start = module.source.span(0, 0)
