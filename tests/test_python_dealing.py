@@ -395,7 +395,24 @@ GENERATIONS = {
         "with deepspeed.zero.GatheredParameters(engine.module.parameters()):\n    engine.module.generate(x)\n",
         [],
     ),
-    "where Transformers knows": ("from transformers.integrations import HfDeepSpeedConfig\nengine.generate(x)\n", []),
+    "where Transformers knows, since 4.28": (
+        "from transformers.integrations import HfDeepSpeedConfig\nengine.generate(x)\n",
+        ["engine.generate"],
+    ),
+    "where a program says it elsewhere": ("options = {'synced_gpus': True}\nengine.generate(x)\n", []),
+    "until an end": ("engine.generate(x, eos_token_id=tokenizer.eos_token_id)\n", ["engine.generate"]),
+    "without an end": ("engine.generate(x, max_new_tokens=9, eos_token_id=None)\n", []),
+    "at least": ("engine.generate(x, max_new_tokens=9, min_new_tokens=1)\n", ["engine.generate"]),
+    "of lengths out of sight": ("engine.generate(x, max_length=longest, min_length=least)\n", []),
+    "by the model inside under a name": ("inner = engine.module\ninner.generate(x)\n", ["inner.generate"]),
+    "by the model that was handed over": (
+        "net = Net()\nengine, *_ = deepspeed.initialize(model=net)\nnet.generate(x)\n",
+        ["net.generate"],
+    ),
+    "by another model than was handed over": (
+        "net, other = Net(), Net()\nengine, *_ = deepspeed.initialize(model=net)\nother.generate(x)\n",
+        [],
+    ),
     "of another model": ("reward.generate(x)\n", []),
 }
 

@@ -8,6 +8,7 @@ import ast
 from collections.abc import Iterator
 
 from dtlint.frameworks import Member
+from dtlint.frameworks.code.inside import taken_from
 from dtlint.frameworks.code.objects import wrapped_kinds
 from dtlint.frameworks.code.passes import mentions_result, results_of, runs_forward, without_gradients
 from dtlint.frameworks.pytorch.exchange import collectives
@@ -15,19 +16,14 @@ from dtlint.frameworks.pytorch.names import DDP
 from dtlint.frameworks.pytorch.step_area import called_function
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.called import argument_node, given_to
-from dtlint.languages.python.callers import callers
 from dtlint.languages.python.calls import Call, calls, passed
-from dtlint.languages.python.names import lookup
 from dtlint.languages.python.places import Budget, Frame, Place, place_of
 from dtlint.languages.python.program import Definition, Program
 from dtlint.languages.python.reach import stands
-from dtlint.languages.python.reaching import reaching
-from dtlint.languages.python.tree import Binding, Module, Site
+from dtlint.languages.python.tree import Module, Site
 from dtlint.record import NamedTuple
 from dtlint.value import Setting, written
 
-_LEVELS = 4
-"""Names and helper functions through which a model is followed to the wrapper that it is taken out of."""
 _ENTERED = 3
 """Functions within functions that a forward pass is looked for in."""
 _ASKS = frozenset({"isinstance", "hasattr", "getattr", "type", "id"})
@@ -174,10 +170,10 @@ def _inner_call(place: Place) -> _Inner | None:
     """
     assert isinstance(place.node, ast.Call)
     function = place.node.func
-    wrapper = _wrapper(place.at(function), _LEVELS)
+    wrapper = taken_from(place.at(function))
     if wrapper is not None:
         return _Inner(wrapper, False)
-    wrapper = _wrapper(place.at(function.value), _LEVELS) if isinstance(function, ast.Attribute) else None
+    wrapper = taken_from(place.at(function.value)) if isinstance(function, ast.Attribute) else None
     return None if wrapper is None else _Inner(wrapper, not dotted(function).endswith(".forward"))
 
 
@@ -201,7 +197,7 @@ def _inner_call_in(place: Place, levels: int) -> _Inner | None:
 def _may_take_out(place: Place, helper: Definition) -> bool:
     """Whether a function is handed the model inside a wrapper, or its file takes one out."""
     given = given_to(place.node) if isinstance(place.node, ast.Call) else []
-    return ".module" in helper.module.source.text or any(_wrapper(place.at(item), _LEVELS) for item in given)
+    return ".module" in helper.module.source.text or any(taken_from(place.at(item)) for item in given)
 
 
 def _calls_own(helper: Definition, inner: _Inner) -> bool:
@@ -212,47 +208,6 @@ def _is_returned(place: Place) -> bool:
     returns = [site.node.value for site in place.scope.sites if isinstance(site.node, ast.Return) and site.node.value]
     bound = results_of(place.scope.node, place.node) if returns else set()
     return any(mentions_result(value, bound, place.node) for value in returns)
-
-
-def _wrapper(place: Place, levels: int) -> Place | None:
-    """`model` of an expression that stands for `model.module`, in one of its branches at least."""
-    node = place.node
-    if not levels or not place.budget.spend():
-        return None
-    if isinstance(node, ast.Attribute) and node.attr == "module" and dotted(node.value):
-        return place.at(node.value)
-    stands_for = (_wrapper(inner, levels - 1) for inner in _meanings(place))
-    return next((found for found in stands_for if found is not None), None)
-
-
-def _meanings(place: Place) -> Iterator[Place]:
-    """What a conditional expression, a name with one binding, or a call of a function of the program stands for."""
-    node = place.node
-    if isinstance(node, ast.IfExp):
-        yield from (place.at(node.body), place.at(node.orelse))
-    elif isinstance(node, ast.Name):
-        holder, bindings = lookup(place.scope, node.id)
-        bound = [binding for binding, _ in reaching(place, holder, bindings)] if holder is not None else []
-        if holder is not None and len(bound) == 1:
-            yield from _bound(place._replace(scope=holder), node.id, bound[0])
-    elif isinstance(node, ast.Call):
-        helper = called_function(place)
-        for site in helper.scope.sites if helper is not None else ():
-            if helper is not None and isinstance(site.node, ast.Return) and site.node.value is not None:
-                yield place._replace(module=helper.module, scope=helper.scope, node=site.node.value)
-
-
-def _bound(place: Place, name: str, binding: Binding) -> Iterator[Place]:
-    """What a binding stands for: its expression, or what the only call of the function passes for a parameter."""
-    if binding.kind == "value" and not binding.path and binding.node is not None:
-        yield place._replace(node=binding.node)
-    elif binding.kind == "parameter":
-        entered = [frame.call for frame in place.frames if frame.scope is place.scope]
-        calls_of = callers(place.program, Definition(place.module, place.scope)) if not entered else ()
-        outside = entered or [place_of(place.program, module, call) for module, call in calls_of]
-        given = argument_node(place.scope, name, outside[0].node) if len(outside) == 1 else None
-        if given is not None:
-            yield outside[0].at(given)
 
 
 def _calls(around: ast.AST, name: str) -> bool:

@@ -26,8 +26,9 @@ _HANDED_ON = frozenset({"torch.compile", "torch.nn.SyncBatchNorm.convert_sync_ba
 """Functions that return what they are given, as far as the exchange of gradients goes."""
 
 UNKNOWN, OTHER = "unknown", "other"
-WRAPPERS = frozenset({"ddp", "fsdp1"})
+WRAPPERS = frozenset({"ddp", "fsdp1", "deepspeed"})
 """Kinds of what a script wraps its models in itself."""
+INITIALIZE = ("deepspeed.initialize", "deepspeed.runtime.engine.initialize")
 _CLASSES: Mapping[str, str] = {
     **dict.fromkeys(DDP, "ddp"),
     **dict.fromkeys(FSDP1, "fsdp1"),
@@ -82,7 +83,9 @@ def _is_lone(maker: Maker) -> bool:
 
 def _wrapped_by(wrap: Place) -> Iterator[Maker]:
     """What makes the model that a wrapper is given."""
-    for item in passed(call_at(wrap, called(wrap)), "module", 0):
+    name = called(wrap)
+    given = ("model", 1) if name in INITIALIZE else ("module", 0)
+    for item in passed(call_at(wrap, name), *given):
         yield from makers(item.place._replace(budget=Budget()))
 
 
@@ -140,7 +143,7 @@ def _kind(name: str, path: tuple[int, ...], helper: Definition | None) -> str:
     """The kind that a called name makes; a class of the program or of a library is another object."""
     if name in _CLASSES:
         return _CLASSES[name]
-    if name == "deepspeed.initialize":
+    if name in INITIALIZE:
         return "deepspeed" if path == (0,) else OTHER
     last = name.rpartition(".")[2]
     if last.endswith("Trainer") and last[:1].isupper():
