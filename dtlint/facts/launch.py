@@ -116,6 +116,14 @@ def asked_machines(plan: Plan) -> FactValue:
     return known if known is not None else Unknown("the host file has as many machines as the launch asks for")
 
 
+@register("launch.names_gpus", "flag", "", (), "deepspeed-launcher")
+def names_gpus(plan: Plan) -> FactValue:
+    """Whether the launch names the GPUs that it takes (`--include a:0,1`, `--gpu_ids 0,1`), and leaves the others to
+    somebody else.
+    """
+    return bool(plan.collection("launch.chosen_gpus"))
+
+
 @register("launch.filter", "word", "", (), "deepspeed-launcher")
 def slot_filter(plan: Plan) -> FactValue:
     """The option that names machines or slots which the host file does not have."""

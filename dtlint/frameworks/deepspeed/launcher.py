@@ -55,6 +55,7 @@ def read_launch(words: Sequence[Word], read_file: ReadFile, env: Mapping[str, Wo
         "config.inert": tuple(ignored_devices(split, hosts, env or {})),
         "launch.uneven": tuple(_uneven_claims(used.claims)),
         "launch.bound_cores": tuple(_bound_cores(split)),
+        "launch.chosen_gpus": tuple(_chosen(split)),
         "launch.absent_slots": tuple(_absent_slots(split, hosts)),
         "launch.short_hosts": tuple(_short_hosts(split, hosts)),
         **_exported(split, used, read_file, env or {}),
@@ -97,6 +98,13 @@ def _short_hosts(split: Split, hosts: Hostfile | None) -> Iterator[Member]:
         return
     if asked > len(hosts.hosts):
         yield Member(_place(option, hosts), {"asked": integer(option.value)})
+
+
+def _chosen(split: Split) -> Iterator[Member]:
+    """A filter that names slots (`--include a:0,1`), and so leaves the others on purpose."""
+    for option in (split.last("include"), split.last("exclude")):
+        if option is not None and option.value is not None and ":" in (option.value.text or ""):
+            yield Member(option.place, texts(option.place, option=option.spelled))
 
 
 def _absent_slots(split: Split, hosts: Hostfile | None) -> Iterator[Member]:
