@@ -8,7 +8,9 @@ import pytest
 
 from dtlint.api import check
 from dtlint.frameworks import code
+from dtlint.frameworks.code.how_many import how_many
 from dtlint.languages.python import link, read_module
+from dtlint.languages.python.places import Budget, Place
 from dtlint.source import Source
 from dtlint.value import Value
 
@@ -538,3 +540,28 @@ def test_functions_of_one_name_make_samplers_of_which_a_run_takes_either(tree, n
     tree({"train.py": program, "small.py": small, "large.py": large})
     found = [each for each in check(["train.py"]).findings if each.rule == "sampler-set-epoch-missing"]
     assert [each.severity for each in found] == severities
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("range(13)", 13),
+        ("range(3, COUNT)", 10),
+        ("range(0, 10, 3)", 4),
+        ("[f'part-{i}' for i in range(COUNT)]", 13),
+        ("sorted(list(names))", 3),
+        ("names", 3),
+        ("'train-{000..146}.tar'", 147),
+        ("[i for i in range(9) if i % 2]", None),
+        ("[*names, 'd']", None),
+        ("range(unknown)", None),
+        ("glob.glob('*.tar')", None),
+        ("range(0, 9, 0)", None),
+    ],
+)
+def test_how_many_a_list_has_that_is_written_out(text: str, count: int | None) -> None:
+    module = read_module(Source("train.py", f"COUNT = 13\nnames = ['a', 'b', 'c']\nit = {text}\n"))
+    program = link({"train.py": module})
+    node = module.top.bindings["it"][0].node
+    assert node is not None
+    assert how_many(Place(program, module, module.top, node, budget=Budget())) == count
