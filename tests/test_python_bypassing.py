@@ -122,6 +122,30 @@ def test_a_forward_pass_that_another_file_hides() -> None:
     assert found(text.format("model"), losses=LOSS) == set()
 
 
+PREPARED = """
+from accelerate import Accelerator
+accelerator = Accelerator()
+model, opt = accelerator.prepare(Net(), opt)
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        (["loss = accelerator.unwrap_model(model)(x)", "accelerator.backward(loss)"], True),
+        (["with accelerator.accumulate(model):", "    accelerator.backward(inner(x))"], True),
+        (["loss = loss_of(inner, x)", "accelerator.backward(loss)"], True),
+        (["loss = loss_of(model, x)", "accelerator.backward(loss)"], False),
+        (["loss = distance(model, x) + inner(x)", "accelerator.backward(loss)"], False),
+        (["y = inner.generate(x)", "loss = model(y)", "accelerator.backward(loss)"], False),
+        (["with torch.no_grad():", "    y = inner(x)", "loss = run(y)", "accelerator.backward(loss)"], False),
+    ],
+)
+def test_a_forward_pass_through_the_model_that_an_accelerator_has_wrapped(lines: list[str], told: bool) -> None:
+    text = LOSS + PREPARED + "inner = accelerator.unwrap_model(model)\n" + loop(*lines)
+    assert found(text) == ({"code.bypassed_models"} if told else set())
+
+
 FLAG = "model.require_backward_grad_sync = i % 4 == 3"
 
 

@@ -68,11 +68,13 @@ def _collectors(words: set[str]) -> Iterator[tuple[str, Collector]]:
         from dtlint.frameworks.code.devices import shared_devices
 
         yield "code.shared_devices", shared_devices
-    if "DistributedDataParallel" in words:
+    if words & {"DistributedDataParallel", "Accelerator", "Fabric"} and "backward" in words:
         from dtlint.frameworks.code.bypassing import bypassed_models
-        from dtlint.frameworks.code.wrapping import moved_models
 
         yield "code.bypassed_models", bypassed_models
+    if "DistributedDataParallel" in words:
+        from dtlint.frameworks.code.wrapping import moved_models
+
         yield "code.moved_models", moved_models
     wrapped = words & {"DistributedDataParallel", "FullyShardedDataParallel", "Accelerator"} and "backward" in words
     if wrapped or any(word.endswith("_first") for word in words):

@@ -5,16 +5,17 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from dtlint.frameworks import Member
-from dtlint.frameworks.code.inside import taken_from
-from dtlint.frameworks.code.objects import wrapped_kinds
+from dtlint.frameworks.code.inside import UNWRAPPING, taken_from
+from dtlint.frameworks.code.objects import is_prepared, wrapped_kinds
 from dtlint.frameworks.code.passes import mentions_result, results_of, runs_forward, without_gradients
 from dtlint.frameworks.pytorch.exchange import collectives
 from dtlint.frameworks.pytorch.names import DDP
 from dtlint.frameworks.pytorch.step_area import called_function
-from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.bindings import dotted, last_word
 from dtlint.languages.python.called import argument_node, given_to
 from dtlint.languages.python.calls import Call, calls, passed
 from dtlint.languages.python.places import Budget, Frame, Place, place_of
@@ -24,6 +25,19 @@ from dtlint.languages.python.tree import Module, Site
 from dtlint.record import NamedTuple
 from dtlint.value import Setting, written
 
+_TAKES = re.compile(rf"\.module\b|{'|'.join(UNWRAPPING)}")
+"""How programs take a model out of its wrapper."""
+_CALLS_NOTHING = UNWRAPPING | {
+    "accumulate",
+    "no_sync",
+    "update",
+    "clip_grad_norm_",
+    "save",
+    "save_model",
+    "print",
+    "watch",
+}
+"""Methods and functions that are handed a model and make no forward pass of it."""
 _ENTERED = 3
 """Functions within functions that a forward pass is looked for in."""
 _ASKS = frozenset({"isinstance", "hasattr", "getattr", "type", "id"})
@@ -54,7 +68,7 @@ def bypassed_models(program: Program) -> tuple[Member, ...]:
 
 def _takes_out(program: Program, module: Module) -> bool:
     """Whether a module goes backward, and it or another takes a model out of something."""
-    takes = (".module" in each.source.text for each in program.modules.values())
+    takes = (_TAKES.search(each.source.text) is not None for each in program.modules.values())
     return "backward" in module.called and any(takes)
 
 
@@ -69,28 +83,39 @@ def _bypass(place: Place, site: Site) -> Member | None:
     inner = _inner_call(place) or _inner_call_in(place, _ENTERED)
     if inner is None or not _is_trained(place, site) or stands(place) is False:
         return None
-    if wrapped_kinds(inner.wrapper) != {"ddp"} or _calls_wrapper(place, site, inner):
+    wrapper = _wrapper_of(inner.wrapper)
+    if not wrapper or _calls_wrapper(place, site, inner):
         return None
     span = place.module.span(place.node)
     name = dotted(inner.wrapper.node)
     related = () if inner.place is None else ((inner.place.module.span(inner.place.node), "the forward pass"),)
-    return Member(span, {"model": written(name, span)}, related)
+    return Member(span, {"model": written(name, span), "by": written(wrapper, span)}, related)
+
+
+def _wrapper_of(place: Place) -> str:
+    """Who has wrapped a model: "ddp" the program itself, "prepared" what it has handed the model to; "" nobody for
+    certain.
+    """
+    if wrapped_kinds(place) == {"ddp"}:
+        return "ddp"
+    return "prepared" if is_prepared(place._replace(budget=Budget())) else ""
 
 
 def _calls_wrapper(place: Place, site: Site, inner: _Inner) -> bool:
     """Whether the wrapper is called as well, or may be: by its name, or as what DDP wraps under another name."""
     name, around = dotted(inner.wrapper.node), _around(place, site)
-    if inner.place is None and inner.wrapper.scope is place.scope:
-        return _calls(around, name) or (inner.is_method and _may_call(place.module, name))
+    own = inner.place is None and inner.wrapper.scope is place.scope
+    if own and (_calls(around, name) or (inner.is_method and _may_call(place.module, name))):
+        return True
     nodes = [node for node in ast.walk(around) if isinstance(node, ast.Call) and node is not place.node]
     return any(_reaches(place.at(node), node, _ENTERED) for node in nodes)
 
 
 def _reaches(place: Place, node: ast.Call, levels: int) -> bool:
     """Whether a call is one of a DDP model, hands one to what may call it with gradients, or leads to such a call."""
-    asks = dotted(node.func) in _ASKS
+    asks = dotted(node.func) in _ASKS or last_word(node.func) in _CALLS_NOTHING
     models = [item for item in (node.func, *given_to(node)) if dotted(item) and not asks]
-    wrapped = [item for item in models if wrapped_kinds(place.at(item)._replace(budget=Budget())) == {"ddp"}]
+    wrapped = [item for item in models if _wrapper_of(place.at(item)._replace(budget=Budget()))]
     if without_gradients(place) or node.func in wrapped or not levels:
         return node.func in wrapped and not without_gradients(place)
     helper = called_function(place)
@@ -125,6 +150,7 @@ def _unused_wrapper(call: Call) -> Member | None:
         if after and site.scope is place.scope and site.loops and _is_trained(forward, site):
             span = place.module.span(site.node)
             fields: dict[str, Setting] = {"model": written(model, span), "wrapper": written(wrapper, span)}
+            fields["by"] = written("ddp", span)
             return Member(span, fields, ((call.head, "wrapped here, under a name that is not called"),))
     return None
 
@@ -197,7 +223,7 @@ def _inner_call_in(place: Place, levels: int) -> _Inner | None:
 def _may_take_out(place: Place, helper: Definition) -> bool:
     """Whether a function is handed the model inside a wrapper, or its file takes one out."""
     given = given_to(place.node) if isinstance(place.node, ast.Call) else []
-    return ".module" in helper.module.source.text or any(taken_from(place.at(item)) for item in given)
+    return _TAKES.search(helper.module.source.text) is not None or any(taken_from(place.at(item)) for item in given)
 
 
 def _calls_own(helper: Definition, inner: _Inner) -> bool:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from dtlint.frameworks.pytorch.step_area import called_function
-from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.bindings import dotted, last_word
 from dtlint.languages.python.called import argument_node
 from dtlint.languages.python.callers import callers
 from dtlint.languages.python.names import lookup
@@ -15,17 +15,23 @@ from dtlint.languages.python.program import Definition
 from dtlint.languages.python.reaching import reaching
 from dtlint.languages.python.tree import Binding
 
+UNWRAPPING = frozenset({"unwrap_model", "extract_model_from_parallel"})
+"""Functions of Accelerate that return the model inside."""
 _LEVELS = 4
 """Names and helper functions through which a model is followed to the wrapper that it is taken out of."""
 
 
 def taken_from(place: Place, levels: int = _LEVELS) -> Place | None:
-    """`model` of an expression that stands for `model.module`, in one of its branches at least."""
+    """`model` of an expression that stands for `model.module` or `accelerator.unwrap_model(model)`, in one of its
+    branches at least.
+    """
     node = place.node
     if not levels or not place.budget.spend():
         return None
     if isinstance(node, ast.Attribute) and node.attr == "module" and dotted(node.value):
         return place.at(node.value)
+    if isinstance(node, ast.Call) and node.args and last_word(node.func) in UNWRAPPING and dotted(node.args[0]):
+        return place.at(node.args[0])
     stands_for = (taken_from(inner, levels - 1) for inner in _meanings(place))
     return next((found for found in stands_for if found is not None), None)
 

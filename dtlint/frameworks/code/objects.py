@@ -25,6 +25,9 @@ _SAME_OBJECT = frozenset({"to", "cuda", "cpu", "train", "eval", "half", "bfloat1
 _HANDED_ON = frozenset({"torch.compile", "torch.nn.SyncBatchNorm.convert_sync_batchnorm"})
 """Functions that return what they are given, as far as the exchange of gradients goes."""
 
+PREPARERS = frozenset({"accelerator", "fabric"})
+_PREPARING = frozenset({"prepare", "prepare_model", "setup", "setup_module"})
+"""Methods of those that wrap models themselves, and return the wrapped one."""
 UNKNOWN, OTHER = "unknown", "other"
 WRAPPERS = frozenset({"ddp", "fsdp1", "deepspeed"})
 """Kinds of what a script wraps its models in itself."""
@@ -67,6 +70,18 @@ def wrapped_kinds(place: Place) -> frozenset[str]:
     inside = {_identity(inner) for call in wraps for inner in _wrapped_by(call)} if len(made) > 1 else set()
     left = [maker for maker in made if maker.kind in WRAPPERS or not (_identity(maker) in inside or _is_lone(maker))]
     return frozenset(maker.kind for maker in (left if wraps else made)) or frozenset((UNKNOWN,))
+
+
+def is_prepared(place: Place) -> bool:
+    """Whether an Accelerator or Fabric has wrapped a model: `model, loader = accelerator.prepare(model, loader)`."""
+    made = [maker.call for maker in makers(place) if maker.kind != OTHER or maker.call is None]
+    return bool(made) and all(call is not None and _prepares(call) for call in made)
+
+
+def _prepares(call: Place) -> bool:
+    function = call.node.func if isinstance(call.node, ast.Call) else None
+    by_name = isinstance(function, ast.Attribute) and function.attr in _PREPARING
+    return by_name and isinstance(function, ast.Attribute) and kinds(call.at(function.value)) <= PREPARERS
 
 
 def _is_reached(maker: Maker) -> bool:

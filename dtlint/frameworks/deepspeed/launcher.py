@@ -254,6 +254,9 @@ def _from_hostfile(split: Split, hosts: Hostfile, nodes: Option | None, gpus: Op
         "launch.nodes": _place(nodes or chosen, hosts),
         "launch.processes_per_node": _place(gpus or chosen, hosts),
     }
+    if not kept:
+        why = "the filter leaves no machine of the host file"
+        return _Used((Claim("launch.nodes", Unknown(why, "", Origin("written", places["launch.nodes"])), "--include"),))
     return _Used(tuple(_counted(kept, places)))
 
 
