@@ -9,7 +9,7 @@ from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.code.inside import taken_from
 from dtlint.frameworks.code.mentions import mentions
-from dtlint.frameworks.code.objects import INITIALIZE, kinds, makers, wrapped_kinds
+from dtlint.frameworks.code.objects import INITIALIZE, is_prepared, kinds, makers, wrapped_kinds
 from dtlint.frameworks.code.ranks import bindings_at
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import Call, argument, call_at, calls, passed
@@ -28,7 +28,9 @@ _LENGTHS = (("min_new_tokens", "max_new_tokens"), ("min_length", "max_length"))
 """Arguments that say how long a text is at least and at most."""
 _GIVEN = re.compile(r"synced_gpus\b(?!=False)")
 """How a program says elsewhere that ranks generate together."""
-_TOLD = re.compile(r"HfDeepSpeedConfig|HfTrainerDeepSpeedConfig|\btransformers\.\w*Train(er|ingArguments)\b")
+_TOLD = re.compile(
+    r"HfDeepSpeedConfig|HfTrainerDeepSpeedConfig|\baccelerate\.Accelerator\b|\btransformers\.\w*Train(er|ingArguments)\b"
+)
 """Words of programs in which Transformers learns of ZeRO-3, and since 4.28 sets synced_gpus by itself."""
 _TELLING = {
     "accelerate": ("Accelerator",),
@@ -86,7 +88,12 @@ def _synced(call: Call) -> str:
     value = argument(call._replace(open=""), "synced_gpus")
     if isinstance(value, Value) and value.value is False and value.origin.kind == "written":
         return "off"
-    if value is not None or mentions(call.place.program, _GIVEN) or not _is_of_engine(call.place):
+    owner = _owner(call.place)
+    if value is not None or owner is None or mentions(call.place.program, _GIVEN):
+        return ""
+    if is_prepared(owner):
+        return "told"
+    if wrapped_kinds(owner) != {"deepspeed"} and not _is_sharded(owner):
         return ""
     return "told" if _is_told(call.place.program) else "absent"
 
@@ -110,14 +117,11 @@ def _differ(least: Setting | None, most: Setting | None) -> bool:
     return isinstance(least, Value) and isinstance(most, Value) and least.value != most.value
 
 
-def _is_of_engine(place: Place) -> bool:
-    """Whether a method is one of a DeepSpeed engine, of the model inside one, or of a model that one was made of."""
+def _owner(place: Place) -> Place | None:
+    """What a method is called on; of the model inside a wrapper the wrapper."""
     node = place.node
     owner = place.at(node.func.value) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
-    if owner is None:
-        return False
-    found = taken_from(owner) or owner
-    return wrapped_kinds(found) == {"deepspeed"} or _is_sharded(found)
+    return None if owner is None else taken_from(owner) or owner
 
 
 def _is_sharded(place: Place) -> bool:
