@@ -207,15 +207,17 @@ def _inner_call_in(place: Place, levels: int) -> _Inner | None:
     """The inner call whose result a function of the program returns, of what this call hands it or it takes out itself
     (`loss_of(model.module, x)`).
     """
-    helper = called_function(place) if levels else None
+    helper = called_function(place) if levels and place.budget.spend() else None
     if helper is None or not _may_take_out(place, helper):
         return None
-    for site in helper.scope.sites:
-        inside = place_of(place.program, helper.module, site)._replace(frames=(Frame(helper.scope, place),))
-        if not isinstance(site.node, ast.Call) or without_gradients(inside) or not _is_returned(inside):
-            continue
+    for site in (site for site in helper.scope.sites if isinstance(site.node, ast.Call)):
+        inside = place_of(place.program, helper.module, site)._replace(
+            frames=(Frame(helper.scope, place),), budget=place.budget
+        )
         found = _inner_call(inside) or _inner_call_in(inside, levels - 1)
-        if found is not None and not (found.wrapper.scope is helper.scope and _calls_own(helper, found)):
+        if found is None or without_gradients(inside) or not _is_returned(inside):
+            continue
+        if not (found.wrapper.scope is helper.scope and _calls_own(helper, found)):
             return found._replace(place=found.place or inside)
     return None
 
