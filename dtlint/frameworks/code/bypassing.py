@@ -25,18 +25,11 @@ from dtlint.languages.python.tree import Module, Site
 from dtlint.record import NamedTuple
 from dtlint.value import Setting, written
 
-_TAKES = re.compile(rf"\.module\b|{'|'.join(UNWRAPPING)}")
+_TAKES = re.compile(r"\.module\b|unwrap_model|extract_model_from_parallel")
 """How programs take a model out of its wrapper."""
-_CALLS_NOTHING = UNWRAPPING | {
-    "accumulate",
-    "no_sync",
-    "update",
-    "clip_grad_norm_",
-    "save",
-    "save_model",
-    "print",
-    "watch",
-}
+_CALLS_NOTHING = UNWRAPPING.union(
+    ("accumulate", "no_sync", "update", "clip_grad_norm_", "save", "save_model", "print", "watch")
+)
 """Methods and functions that are handed a model and make no forward pass of it."""
 _ENTERED = 3
 """Functions within functions that a forward pass is looked for in."""
