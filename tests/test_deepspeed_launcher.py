@@ -12,7 +12,7 @@ from readings import claims, members
 from dtlint.api import check, options_of
 from dtlint.frameworks import Reading
 from dtlint.frameworks.deepspeed.launcher import read_launch, recognise
-from dtlint.frameworks.hostfile import all_slots, filtered, read_hostfile
+from dtlint.frameworks.hostfile import Absent, absent, all_slots, filtered, read_hostfile
 from dtlint.plan import Plan
 from dtlint.runs import read_runs
 from dtlint.source import Source
@@ -149,7 +149,7 @@ def test_option_that_the_launcher_does_not_have(text: str, key: str | None, sugg
         ("deepspeed -H hostfile train.py", {"hostfile": "a slots=8\na slots=8\n"}, "one line for a"),
         ("deepspeed -H hostfile train.py", {"hostfile": "a slots=8\nb slots =8\n"}, "NAME slots=N"),
         ("deepspeed -H hostfile train.py", {"hostfile": "# none\n"}, "at least one line NAME slots=N"),
-        ("deepspeed -H hostfile --include c train.py", HOSTS, "another filter (c is not in the host file)"),
+        ("deepspeed -H hostfile --include node-0 --exclude node-1 t.py", HOSTS, "either --include or --exclude"),
     ],
 )
 def test_launch_that_deepspeed_refuses(text: str, files: dict[str, str], expected: str) -> None:
@@ -205,12 +205,36 @@ def test_hostfile_keeps_the_places_of_its_entries() -> None:
     )
 
 
-def test_filter_errors_are_sentences() -> None:
+def test_a_filter_that_cannot_be_read_is_told_what_is_wanted() -> None:
     slots = all_slots(read_hostfile(Source("hostfile", HOSTS["hostfile"])).hosts)
-    assert filtered(slots, "node-0", "node-1") == "--include and --exclude exclude each other"
-    assert filtered(slots, "node-0:x", "") == "node-0:x does not name slots by number"
-    assert filtered(slots, "", "node-0:9") == "the host file has no slot node-0:9"
-    assert filtered(slots, "node-0:2,9", "") == "the host file has no slot node-0:9"
+    assert filtered(slots, "node-0", "node-1") == "either --include or --exclude"
+    assert filtered(slots, "node-0:x", "") == "NAME:0,1 with slots by number, not node-0:x,"
+
+
+@pytest.mark.parametrize(
+    ("text", "lacking"),
+    [
+        ("node-0:9", Absent("node-0", 9)),
+        ("node-0:2,11,9@node-1", Absent("node-0", 11)),
+        ("node-1@c:0", Absent("c")),
+        ("node-0:0,1@node-1", None),
+        ("", None),
+    ],
+)
+def test_what_a_filter_names_and_the_host_file_does_not_have(text: str, lacking: Absent | None) -> None:
+    slots = all_slots(read_hostfile(Source("hostfile", HOSTS["hostfile"])).hosts)
+    assert absent(slots, text) == lacking
+
+
+def test_slots_that_a_host_file_does_not_have_count_as_they_are_meant() -> None:
+    files = {"hostfile": "a slots=2\nb slots=2\n"}
+    reading = launch("deepspeed -H hostfile --include a:2,3@b:2,3 train.py", files)
+    counts = {claim.setting: claim.value.value for claim in reading.claims if isinstance(claim.value, Value)}
+    assert [counts["launch.nodes"], counts["launch.processes_per_node"], counts["launch.processes"]] == [2, 2, 4]
+    assert members(reading, "launch.absent_slots", "option", "machine", "slot", "slots") == [("--include", "a", 3, 2)]
+    assert members(launch("deepspeed -H hostfile --exclude c train.py", files), "launch.absent_slots", "machine") == [
+        ("c",)
+    ]
 
 
 EVERY = "scontrol show hostnames $SLURM_JOB_NODELIST | sed 's/$/ slots=8/' > hosts\n"

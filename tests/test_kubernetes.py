@@ -76,6 +76,32 @@ class TestPyTorchJob:
         run = run_in(tmp_path, pytorch_job("[torchrun, train.py]", 1, 'nprocPerNode: "4"\n'))
         assert told(run, *LAUNCH) == ("torchrun", 2, 4, 8)
 
+    @pytest.mark.parametrize(
+        ("command", "wrapped", "idle"),
+        [
+            ("[python, /workspace/train.py]", "DDP(net, device_ids=[local])", True),
+            ("[python, train.py]", "DDP(net, device_ids=[local])", True),
+            ("[torchrun, /workspace/train.py]", "DDP(net, device_ids=[local])", False),
+            ("[python, /workspace/train.py]", "DDP(net)", False),
+            ("[python, /workspace/other/train.py]", "DDP(net, device_ids=[local])", False),
+            ("[python, /workspace/train.py]", "DDP(net, device_ids=[local])\nmp.spawn(main, nprocs=8)", False),
+        ],
+    )
+    def test_plain_python_is_one_process_a_pod(self, tmp_path: Path, command: str, wrapped: str, idle: bool) -> None:
+        """/workspace is where the image has the repository; a folder below it is another one."""
+        program = f"""
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch.nn.parallel import DistributedDataParallel as DDP
+dist.init_process_group("nccl")
+net = {wrapped}
+net(1).backward()
+"""
+        runs_in(tmp_path, pytorch_job(command, 1), train__py=program)
+        found = [each.message for each in check([tmp_path]).findings if each.rule == "idle-gpus"]
+        kept = "plain python is 2 processes on 2 nodes, and the program keeps each to one GPU: 14 of 16 idle"
+        assert found == ([kept] if idle else [])
+
     def test_the_image_tells_the_release(self, tmp_path: Path) -> None:
         assert run_in(tmp_path, pytorch_job("[torchrun, train.py]")).plan.value("version.torch") == "2.4"
 

@@ -8,7 +8,9 @@ import pytest
 
 from dtlint.api import check
 from dtlint.frameworks import code
+from dtlint.frameworks.code.how_many import how_many
 from dtlint.languages.python import link, read_module
+from dtlint.languages.python.places import Budget, Place
 from dtlint.source import Source
 from dtlint.value import Value
 
@@ -395,7 +397,24 @@ GENERATIONS = {
         "with deepspeed.zero.GatheredParameters(engine.module.parameters()):\n    engine.module.generate(x)\n",
         [],
     ),
-    "where Transformers knows": ("from transformers.integrations import HfDeepSpeedConfig\nengine.generate(x)\n", []),
+    "where Transformers knows, since 4.28": (
+        "from transformers.integrations import HfDeepSpeedConfig\nengine.generate(x)\n",
+        ["engine.generate"],
+    ),
+    "where a program says it elsewhere": ("options = {'synced_gpus': True}\nengine.generate(x)\n", []),
+    "until an end": ("engine.generate(x, eos_token_id=tokenizer.eos_token_id)\n", ["engine.generate"]),
+    "without an end": ("engine.generate(x, max_new_tokens=9, eos_token_id=None)\n", []),
+    "at least": ("engine.generate(x, max_new_tokens=9, min_new_tokens=1)\n", ["engine.generate"]),
+    "of lengths out of sight": ("engine.generate(x, max_length=longest, min_length=least)\n", []),
+    "by the model inside under a name": ("inner = engine.module\ninner.generate(x)\n", ["inner.generate"]),
+    "by the model that was handed over": (
+        "net = Net()\nengine, *_ = deepspeed.initialize(model=net)\nnet.generate(x)\n",
+        ["net.generate"],
+    ),
+    "by another model than was handed over": (
+        "net, other = Net(), Net()\nengine, *_ = deepspeed.initialize(model=net)\nother.generate(x)\n",
+        [],
+    ),
     "of another model": ("reward.generate(x)\n", []),
 }
 
@@ -521,3 +540,28 @@ def test_functions_of_one_name_make_samplers_of_which_a_run_takes_either(tree, n
     tree({"train.py": program, "small.py": small, "large.py": large})
     found = [each for each in check(["train.py"]).findings if each.rule == "sampler-set-epoch-missing"]
     assert [each.severity for each in found] == severities
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("range(13)", 13),
+        ("range(3, COUNT)", 10),
+        ("range(0, 10, 3)", 4),
+        ("[f'part-{i}' for i in range(COUNT)]", 13),
+        ("sorted(list(names))", 3),
+        ("names", 3),
+        ("'train-{000..146}.tar'", 147),
+        ("[i for i in range(9) if i % 2]", None),
+        ("[*names, 'd']", None),
+        ("range(unknown)", None),
+        ("glob.glob('*.tar')", None),
+        ("range(0, 9, 0)", None),
+    ],
+)
+def test_how_many_a_list_has_that_is_written_out(text: str, count: int | None) -> None:
+    module = read_module(Source("train.py", f"COUNT = 13\nnames = ['a', 'b', 'c']\nit = {text}\n"))
+    program = link({"train.py": module})
+    node = module.top.bindings["it"][0].node
+    assert node is not None
+    assert how_many(Place(program, module, module.top, node, budget=Budget())) == count

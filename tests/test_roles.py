@@ -51,6 +51,18 @@ class TestWhatIsNotJudged:
         assert rules("run.sh") == set()
 
     @pytest.mark.parametrize(
+        ("body", "judged"),
+        [
+            ("net = Net()\nloss = net(x)\nloss.backward()\noptimizer.step()\n", True),
+            ("net = Net()\noptimizer = None\nnet(x)\n", False),
+        ],
+    )
+    def test_a_benchmark_is_judged_where_it_makes_steps_of_training(self, tree, body, judged):
+        command = "deepspeed --num_gpus 8 resnet_benchmark.py --deepspeed_config ds.json"
+        tree({"run.sh": f"{command}\n", "ds.json": BROKEN, "resnet_benchmark.py": body})
+        assert bool(rules("run.sh")) is judged
+
+    @pytest.mark.parametrize(
         "command",
         [
             f"deepspeed --num_gpus 8 main.py --do_train --do_predict {TRAINER}",

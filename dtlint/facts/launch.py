@@ -116,6 +116,46 @@ def asked_machines(plan: Plan) -> FactValue:
     return known if known is not None else Unknown("the host file has as many machines as the launch asks for")
 
 
+@register("launch.names_gpus", "flag", "", (), "deepspeed-launcher")
+def names_gpus(plan: Plan) -> FactValue:
+    """Whether the launch names the GPUs that it takes (`--include a:0,1`, `--gpu_ids 0,1`), and leaves the others to
+    somebody else.
+    """
+    return bool(plan.collection("launch.chosen_gpus"))
+
+
+@register("launch.filter", "word", "", (), "deepspeed-launcher")
+def slot_filter(plan: Plan) -> FactValue:
+    """The option that names machines or slots which the host file does not have."""
+    return _of_filter(plan, "option")
+
+
+@register("launch.absent_machine", "word", "", (), "deepspeed-launcher")
+def absent_machine(plan: Plan) -> FactValue:
+    """The machine of such an option: not in the host file, or with fewer slots there."""
+    return _of_filter(plan, "machine")
+
+
+@register("launch.absent_slot", "number", "", (), "deepspeed-launcher")
+def absent_slot(plan: Plan) -> FactValue:
+    """The highest slot of the machine that the option names, where the host file does not have it."""
+    return _of_filter(plan, "slot")
+
+
+@register("launch.slots_there", "number", "slots", (), "deepspeed-launcher")
+def slots_there(plan: Plan) -> FactValue:
+    """Slots that the host file gives that machine."""
+    return _of_filter(plan, "slots")
+
+
+def _of_filter(plan: Plan, field: str) -> FactValue:
+    members = [member for member in plan.collection("launch.absent_slots") if isinstance(member, Member)]
+    value = members[0].fields.get(field) if members else None
+    if isinstance(value, Value) and isinstance(value.value, int | str):
+        return value.value
+    return Unknown("the host file has what the launch names")
+
+
 @register("launch.keeps_to_slots", "flag", "", (), "openmpi-slots")
 def keeps_to_slots(plan: Plan) -> FactValue:
     """Whether mpirun starts the processes and is not told to start more than there are slots."""

@@ -109,25 +109,38 @@ def all_slots(hosts: Sequence[Host]) -> Slots:
     return {host.name: range(host.slots) for host in hosts}
 
 
+class Absent(NamedTuple):
+    """What a filter names and the host file does not have: a machine (no `slot`), or the highest slot of one."""
+
+    machine: str
+    slot: int | None = None
+
+
+def absent(slots: Slots, text: str) -> Absent | None:
+    """The first machine of a filter that the host file lacks, or slots of."""
+    chosen = _chosen(text) if text else {}
+    for name, numbers in chosen.items() if not isinstance(chosen, str) else ():
+        if name not in slots:
+            return Absent(name)
+        if numbers and not {*numbers} <= {*slots[name]}:
+            return Absent(name, max(number for number in numbers if number not in slots[name]))
+    return None
+
+
 def filtered(slots: Slots, include: str, exclude: str) -> Slots | str:
-    """The slots that `--include` or `--exclude` (`NAME[:SLOT,SLOT][@NAME...]`) leaves; the sentence that says why
-    not.
+    """The slots that `--include` or `--exclude` (`NAME[:SLOT,SLOT][@NAME...]`) leaves, as they are meant where the host
+    file does not have them; what is wanted instead of a filter that cannot be read.
     """
     if include and exclude:
-        return "--include and --exclude exclude each other"
+        return "either --include or --exclude"
     if not include and not exclude:
         return slots
     chosen = _chosen(include or exclude)
     if isinstance(chosen, str):
         return chosen
-    strange = next((name for name in chosen if name not in slots), None)
-    if strange is not None:
-        return f"{strange} is not in the host file"
-    missing = [f"{name}:{slot}" for name, numbers in chosen.items() for slot in numbers if slot not in slots[name]]
-    if missing:
-        return f"the host file has no slot {missing[0]}"
     if include:
-        return {name: chosen[name] or slots[name] for name in slots if name in chosen}
+        meant = {name: chosen[name] or slots.get(name, ()) for name in {**slots, **chosen} if name in chosen}
+        return {name: numbers for name, numbers in meant.items() if numbers}
     left = {name: _without(numbers, chosen.get(name)) for name, numbers in slots.items()}
     return {name: numbers for name, numbers in left.items() if numbers}
 
@@ -145,6 +158,6 @@ def _chosen(text: str) -> dict[str, list[int]] | str:
         name, _, listed = part.partition(":")
         numbers = listed.split(",") if listed else []
         if not all(number.strip().isdecimal() and len(number) < 9 for number in numbers):
-            return f"{part} does not name slots by number"
+            return f"NAME:0,1 with slots by number, not {part},"
         chosen[name] = sorted({*chosen.get(name, []), *map(int, numbers)})
     return chosen

@@ -67,7 +67,7 @@ SHORT: Mapping[str, str] = {
 }
 """What people call the settings of a plan; the others are shown by their own name."""
 
-UNTOLD = frozenset(("framework", "frontend"))
+UNTOLD = frozenset(("framework", "frontend", "communication.env"))
 """Settings that the whole launch tells: no place of theirs explains a finding."""
 
 

@@ -15,6 +15,10 @@ WEIGHTS = frozenset((".bin", ".safetensors", ".pt", ".pth", ".gguf"))
 """What the files end with that hold a model's weights."""
 
 
+_TOP = 2
+"""Slashes in the path of a file that lies at the root of a machine, or in a folder there."""
+
+
 class Located(NamedTuple):
     """A file of the tree; `supposed` if it is only likely to be the one that is named."""
 
@@ -26,7 +30,8 @@ def locate(tree: Tree, path: Word, folder: Path, moved: str = "") -> Located | N
     """The file that a path names in a script of `folder`; `moved` is where `cd` led it from the folder of its start.
 
     Of a path that leads nowhere the end is tried, as long as it names a folder too (`/workspace/configs/ds.json`);
-    behind a folder that is not known (`$BASE/ds.json`) the name alone will do for a file beside the script.
+    behind a folder that is not known (`$BASE/ds.json`) the name alone will do for a file beside the script, and behind
+    one at the top of a container (`/workspace/train.py`) for a program beside the script or above it.
     """
     text = path_from_folder(path.pieces)
     if path.many or not text:
@@ -39,7 +44,13 @@ def locate(tree: Tree, path: Word, folder: Path, moved: str = "") -> Located | N
     parts = text[start:].split("/")
     if start and len(parts) == 1 and is_file(folder / parts[0]):
         return _supposed(tree.find(parts[0], folder))
-    return next((found for end in _ends(parts) if (found := _supposed(tree.find(end, folder))) is not None), None)
+    ends = [*_ends(parts), *([parts[-1]] if _is_at_the_top(text) else [])]
+    return next((found for end in ends if (found := _supposed(tree.find(end, folder))) is not None), None)
+
+
+def _is_at_the_top(text: str) -> bool:
+    """`/workspace/train.py`, `/train.py`: where images put the program of the repository that they are built from."""
+    return text.startswith("/") and text.endswith(".py") and text.count("/") <= _TOP
 
 
 def _known_from(path: Word, text: str) -> int:

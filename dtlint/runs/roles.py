@@ -21,6 +21,12 @@ PROGRAMS = frozenset(
 )  # fmt: skip
 """Words in a program's name that say what else it does; `train` beside them wins (`train_eval.py`)."""
 
+MEASURES = frozenset(("benchmark",))
+"""Those that say that a program measures something, which is training where it goes backward and steps itself."""
+
+STEPS = (".backward(", ".step(")
+"""What a program has that makes steps of training itself."""
+
 FLAGS = frozenset(
     (
         "--skip-train", "--eval-only", "--eval_only", "--do_eval_only", "--out-seq-length", "--sample-input-file",
@@ -101,8 +107,9 @@ def role_of_program(path: str, text: str = "") -> str:
         return "other"
     if "train" in name:
         return "train"
-    folder = _words(PurePosixPath(path).parent.name)
-    return "train" if PROGRAMS.isdisjoint(_words(name)) and FOLDERS.isdisjoint(folder) else "other"
+    folder, others = _words(PurePosixPath(path).parent.name), PROGRAMS.intersection(_words(name))
+    measured = others <= MEASURES and all(call in text for call in STEPS)
+    return "train" if (not others or measured) and FOLDERS.isdisjoint(folder) else "other"
 
 
 def _words(name: str) -> list[str]:

@@ -176,8 +176,15 @@ def collections(root: Node) -> Mapping[str, tuple[Member, ...]]:
         ],
         "config.needed": list(_needed(root, names)),
         "config.conflicts": list(beside_file(every, names)),
+        "launch.chosen_gpus": [member(key, option=key.name) for key in every if _names_gpus(key)],
     }
     return {name: tuple(members) for name, members in found.items() if members}
+
+
+def _names_gpus(key: Key) -> bool:
+    """`gpu_ids: 0,1`"""
+    node = key.entry.node
+    return key.name == "gpu_ids" and node.kind in ("string", "bare") and str(node.value) not in ("all", "")
 
 
 def _path(key: Key) -> str:

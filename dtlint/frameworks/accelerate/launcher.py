@@ -211,9 +211,17 @@ def _collections(split: Split, place: Span) -> Mapping[str, tuple[Member, ...]]:
         "config.conflicts": tuple(excluded(split)),
         "config.needed": () if split.open else tuple(_needed(split)),
         ENVIRONMENT: tuple(_threads(split)),
+        "launch.chosen_gpus": tuple(_chosen(split)),
         "launch.hidden": (Member(place, texts(place, reason=split.open)),) if split.open else (),
     }
     return {name: members for name, members in found.items() if members}
+
+
+def _chosen(split: Split) -> Iterator[Member]:
+    """`--gpu_ids 0,1`, which names the GPUs that the launch takes."""
+    option = split.last("gpu-ids")
+    if option is not None and option.value is not None and option.value.text not in (None, "all"):
+        yield Member(option.place, texts(option.place, option=option.spelled))
 
 
 def _threads(split: Split) -> Iterator[Member]:

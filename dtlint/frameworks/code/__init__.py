@@ -79,11 +79,13 @@ def _collectors(words: set[str]) -> Iterator[tuple[str, Collector]]:
         from dtlint.frameworks.code.devices import shared_devices
 
         yield "code.shared_devices", shared_devices
-    if "DistributedDataParallel" in words:
+    if words & {"DistributedDataParallel", "Accelerator", "Fabric"} and "backward" in words:
         from dtlint.frameworks.code.bypassing import bypassed_models
-        from dtlint.frameworks.code.wrapping import moved_models
 
         yield "code.bypassed_models", bypassed_models
+    if "DistributedDataParallel" in words:
+        from dtlint.frameworks.code.wrapping import moved_models
+
         yield "code.moved_models", moved_models
     wrapped = words & {"DistributedDataParallel", "FullyShardedDataParallel", "Accelerator"} and "backward" in words
     if wrapped or any(word.endswith("_first") for word in words):
@@ -128,7 +130,8 @@ def _of_training() -> Iterator[tuple[str, Collector]]:
     """What loops that go backward are asked."""
     from dtlint.frameworks.code.averaging import averaged_losses
     from dtlint.frameworks.code.divergence import divergences
-    from dtlint.frameworks.code.grad_sync import idle_no_syncs, late_flags, unskipped_exchanges, wrong_microsteps
+    from dtlint.frameworks.code.grad_sync import idle_no_syncs, unskipped_exchanges, wrong_microsteps
+    from dtlint.frameworks.code.late_flags import late_flags
     from dtlint.frameworks.code.stalls import stalls
     from dtlint.frameworks.code.step_loops import step_loops
 

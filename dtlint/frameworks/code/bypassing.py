@@ -5,36 +5,46 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from dtlint.frameworks import Member
-from dtlint.frameworks.code.microsteps import is_inside
-from dtlint.frameworks.code.objects import kinds
+from dtlint.frameworks.code.inside import UNWRAPPING, taken_from
+from dtlint.frameworks.code.objects import is_prepared, wrapped_kinds
+from dtlint.frameworks.code.passes import mentions_result, results_of, runs_forward, without_gradients
 from dtlint.frameworks.pytorch.exchange import collectives
 from dtlint.frameworks.pytorch.names import DDP
 from dtlint.frameworks.pytorch.step_area import called_function
-from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.bindings import dotted, last_word
+from dtlint.languages.python.called import argument_node, given_to
 from dtlint.languages.python.calls import Call, calls, passed
-from dtlint.languages.python.names import lookup
-from dtlint.languages.python.places import Place, place_of
-from dtlint.languages.python.program import Program
+from dtlint.languages.python.places import Budget, Frame, Place, place_of
+from dtlint.languages.python.program import Definition, Program
 from dtlint.languages.python.reach import stands
-from dtlint.languages.python.reaching import reaching
 from dtlint.languages.python.tree import Module, Site
 from dtlint.record import NamedTuple
 from dtlint.value import Setting, written
 
-_LEVELS = 4
-"""Names and helper functions through which a model is followed to the wrapper that it is taken out of."""
+_TAKES = re.compile(r"\.module\b|unwrap_model|extract_model_from_parallel")
+"""How programs take a model out of its wrapper."""
+_CALLS_NOTHING = UNWRAPPING.union(
+    ("accumulate", "no_sync", "update", "clip_grad_norm_", "save", "save_model", "print", "watch")
+)
+"""Methods and functions that are handed a model and make no forward pass of it."""
+_ENTERED = 3
+"""Functions within functions that a forward pass is looked for in."""
 _ASKS = frozenset({"isinstance", "hasattr", "getattr", "type", "id"})
 """Functions that ask what an object is, and call nothing of it."""
 
 
 class _Inner(NamedTuple):
-    """A call of the model inside a wrapper, or of a method of it that may be no forward pass."""
+    """A call of the model inside a wrapper, or of a method of it that may be no forward pass; its `place` where that is
+    in a function which training calls.
+    """
 
     wrapper: Place
     is_method: bool
+    place: Place | None = None
 
 
 def bypassed_models(program: Program) -> tuple[Member, ...]:
@@ -51,7 +61,7 @@ def bypassed_models(program: Program) -> tuple[Member, ...]:
 
 def _takes_out(program: Program, module: Module) -> bool:
     """Whether a module goes backward, and it or another takes a model out of something."""
-    takes = (".module" in each.source.text for each in program.modules.values())
+    takes = (_TAKES.search(each.source.text) is not None for each in program.modules.values())
     return "backward" in module.called and any(takes)
 
 
@@ -63,14 +73,58 @@ def _sites_of_training(module: Module) -> Iterator[Site]:
 
 
 def _bypass(place: Place, site: Site) -> Member | None:
-    inner = _inner_call(place)
-    if inner is None or not _is_trained(place, site) or kinds(inner.wrapper) != {"ddp"} or stands(place) is False:
+    inner = _inner_call(place) or _inner_call_in(place, _ENTERED)
+    if inner is None or not _is_trained(place, site) or stands(place) is False:
         return None
-    name = dotted(inner.wrapper.node)
-    if _calls(_around(place, site), name) or (inner.is_method and _may_call(place.module, name)):
+    wrapper = _wrapper_of(inner.wrapper)
+    if not wrapper or _calls_wrapper(place, site, inner):
         return None
     span = place.module.span(place.node)
-    return Member(span, {"model": written(name, span)})
+    name = dotted(inner.wrapper.node)
+    related = () if inner.place is None else ((inner.place.module.span(inner.place.node), "the forward pass"),)
+    return Member(span, {"model": written(name, span), "by": written(wrapper, span)}, related)
+
+
+def _wrapper_of(place: Place) -> str:
+    """Who has wrapped a model: "ddp" the program itself, "prepared" what it has handed the model to; "" nobody for
+    certain.
+    """
+    if wrapped_kinds(place) == {"ddp"}:
+        return "ddp"
+    return "prepared" if is_prepared(place._replace(budget=Budget())) else ""
+
+
+def _calls_wrapper(place: Place, site: Site, inner: _Inner) -> bool:
+    """Whether the wrapper is called as well, or may be: by its name, or as what DDP wraps under another name."""
+    name, around = dotted(inner.wrapper.node), _around(place, site)
+    own = inner.place is None and inner.wrapper.scope is place.scope
+    if own and (_calls(around, name) or (inner.is_method and _may_call(place.module, name))):
+        return True
+    nodes = [node for node in ast.walk(around) if isinstance(node, ast.Call) and node is not place.node]
+    return any(_reaches(place.at(node), node, _ENTERED) for node in nodes)
+
+
+def _reaches(place: Place, node: ast.Call, levels: int) -> bool:
+    """Whether a call is one of a DDP model, hands one to what may call it with gradients, or leads to such a call."""
+    asks = dotted(node.func) in _ASKS or last_word(node.func) in _CALLS_NOTHING
+    models = [item for item in (node.func, *given_to(node)) if dotted(item) and not asks]
+    wrapped = [item for item in models if _wrapper_of(place.at(item)._replace(budget=Budget()))]
+    if without_gradients(place) or node.func in wrapped or not levels:
+        return node.func in wrapped and not without_gradients(place)
+    helper = called_function(place)
+    if helper is None:
+        return bool(wrapped)
+    if any(runs_forward(place, node, dotted(item)) for item in wrapped) or _hands_on(helper, node, wrapped):
+        return True
+    inside = (place_of(place.program, helper.module, site) for site in helper.scope.sites)
+    return any(_reaches(each, each.node, levels - 1) for each in inside if isinstance(each.node, ast.Call))
+
+
+def _hands_on(helper: Definition, node: ast.Call, wrapped: list[ast.expr]) -> bool:
+    """Whether a function hands on a model that it is given."""
+    inside = [site.node for site in helper.scope.sites if isinstance(site.node, ast.Call)]
+    names = {dotted(item) for call in inside if dotted(call.func) not in _ASKS for item in given_to(call)} - {""}
+    return any(argument_node(helper.scope, name, node) in wrapped for name in names)
 
 
 def _unused_wrapper(call: Call) -> Member | None:
@@ -89,6 +143,7 @@ def _unused_wrapper(call: Call) -> Member | None:
         if after and site.scope is place.scope and site.loops and _is_trained(forward, site):
             span = place.module.span(site.node)
             fields: dict[str, Setting] = {"model": written(model, span), "wrapper": written(wrapper, span)}
+            fields["by"] = written("ddp", span)
             return Member(span, fields, ((call.head, "wrapped here, under a name that is not called"),))
     return None
 
@@ -115,8 +170,12 @@ def _is_used(module: Module, name: str) -> bool:
 
 
 def _handed(node: ast.Call) -> set[str]:
-    given = [*node.args, *(keyword.value for keyword in node.keywords)]
-    return {part.id for item in given for part in ast.walk(item) if isinstance(part, ast.Name) and not _is_read(item)}
+    return {
+        part.id
+        for item in given_to(node)
+        for part in ast.walk(item)
+        if isinstance(part, ast.Name) and not _is_read(item)
+    }
 
 
 def _is_read(item: ast.expr) -> bool:
@@ -130,39 +189,46 @@ def _inner_call(place: Place) -> _Inner | None:
     """
     assert isinstance(place.node, ast.Call)
     function = place.node.func
-    wrapper = _wrapper(place.at(function), _LEVELS)
+    wrapper = taken_from(place.at(function))
     if wrapper is not None:
         return _Inner(wrapper, False)
-    wrapper = _wrapper(place.at(function.value), _LEVELS) if isinstance(function, ast.Attribute) else None
+    wrapper = taken_from(place.at(function.value)) if isinstance(function, ast.Attribute) else None
     return None if wrapper is None else _Inner(wrapper, not dotted(function).endswith(".forward"))
 
 
-def _wrapper(place: Place, levels: int) -> Place | None:
-    """`model` of an expression that stands for `model.module`, in one of its branches at least."""
-    node = place.node
-    if not levels or not place.budget.spend():
+def _inner_call_in(place: Place, levels: int) -> _Inner | None:
+    """The inner call whose result a function of the program returns, of what this call hands it or it takes out itself
+    (`loss_of(model.module, x)`).
+    """
+    helper = called_function(place) if levels and place.budget.spend() else None
+    if helper is None or not _may_take_out(place, helper):
         return None
-    if isinstance(node, ast.Attribute):
-        return place.at(node.value) if node.attr == "module" and dotted(node.value) else None
-    stands_for = (_wrapper(inner, levels - 1) for inner in _meanings(place))
-    return next((found for found in stands_for if found is not None), None)
+    for site in (site for site in helper.scope.sites if isinstance(site.node, ast.Call)):
+        inside = place_of(place.program, helper.module, site)._replace(
+            frames=(Frame(helper.scope, place),), budget=place.budget
+        )
+        found = _inner_call(inside) or _inner_call_in(inside, levels - 1)
+        if found is None or without_gradients(inside) or not _is_returned(inside):
+            continue
+        if not (found.wrapper.scope is helper.scope and _calls_own(helper, found)):
+            return found._replace(place=found.place or inside)
+    return None
 
 
-def _meanings(place: Place) -> Iterator[Place]:
-    """What a conditional expression, a name with one binding, or a call of a function of the program stands for."""
-    node = place.node
-    if isinstance(node, ast.IfExp):
-        yield from (place.at(node.body), place.at(node.orelse))
-    elif isinstance(node, ast.Name):
-        holder, bindings = lookup(place.scope, node.id)
-        bound = [binding for binding, _ in reaching(place, holder, bindings)] if holder is not None else []
-        if holder is not None and len(bound) == 1 and bound[0].kind == "value" and not bound[0].path:
-            yield place._replace(scope=holder, node=bound[0].node or node)
-    elif isinstance(node, ast.Call):
-        helper = called_function(place)
-        for site in helper.scope.sites if helper is not None else ():
-            if helper is not None and isinstance(site.node, ast.Return) and site.node.value is not None:
-                yield place._replace(module=helper.module, scope=helper.scope, node=site.node.value)
+def _may_take_out(place: Place, helper: Definition) -> bool:
+    """Whether a function is handed the model inside a wrapper, or its file takes one out."""
+    given = given_to(place.node) if isinstance(place.node, ast.Call) else []
+    return _TAKES.search(helper.module.source.text) is not None or any(taken_from(place.at(item)) for item in given)
+
+
+def _calls_own(helper: Definition, inner: _Inner) -> bool:
+    return _calls(helper.scope.node, dotted(inner.wrapper.node))
+
+
+def _is_returned(place: Place) -> bool:
+    returns = [site.node.value for site in place.scope.sites if isinstance(site.node, ast.Return) and site.node.value]
+    bound = results_of(place.scope.node, place.node) if returns else set()
+    return any(mentions_result(value, bound, place.node) for value in returns)
 
 
 def _calls(around: ast.AST, name: str) -> bool:
@@ -171,12 +237,9 @@ def _calls(around: ast.AST, name: str) -> bool:
 
 def _may_call(module: Module, name: str) -> bool:
     """Whether a module calls a wrapper anywhere, or hands it to what may."""
-    for node in ast.walk(module.top.node):
-        if isinstance(node, ast.Call) and dotted(node.func) not in _ASKS:
-            given = [*node.args, *(keyword.value for keyword in node.keywords)]
-            if name == dotted(node.func) or any(dotted(item) == name for item in given):
-                return True
-    return False
+    uses = (node for node in ast.walk(module.top.node) if isinstance(node, ast.Call))
+    named = ({dotted(item) for item in (node.func, *given_to(node))} for node in uses if dotted(node.func) not in _ASKS)
+    return any(name in names for names in named)
 
 
 def _around(place: Place, site: Site) -> ast.AST:
@@ -191,28 +254,6 @@ def _is_trained(place: Place, site: Site) -> bool:
         return False
     inside = (node for node in ast.walk(around) if isinstance(node, ast.Call))
     backward = [node for node in inside if isinstance(node.func, ast.Attribute) and node.func.attr == "backward"]
-    bound = _result_names(around, place.node) if backward else set()
-    used = any(_mentions(node, bound, place.node) and node is not place.node for node in backward)
-    return used and not _without_gradients(place)
-
-
-def _result_names(around: ast.AST, call: ast.AST) -> set[str]:
-    """The names that what the call returns goes into, and those computed from them."""
-    bound: set[str] = set()
-    for _ in range(3):
-        for node in ast.walk(around):
-            if isinstance(node, ast.Assign) and _mentions(node.value, bound, call):
-                targets = [part for target in node.targets for part in ast.walk(target)]
-                bound |= {dotted(part) for part in targets if dotted(part)}
-    return bound
-
-
-def _mentions(node: ast.AST, names: set[str], call: ast.AST) -> bool:
-    return any(part is call or (isinstance(part, ast.Name) and part.id in names) for part in ast.walk(node))
-
-
-def _without_gradients(place: Place) -> bool:
-    """Whether the call stands in a `with torch.no_grad()`."""
-    blocks = (block for block in ast.walk(place.scope.node) if isinstance(block, ast.With))
-    around = (item for block in blocks if is_inside(place.node, block) for item in block.items)
-    return any("no_grad" in place.module.text(item.context_expr) for item in around)
+    bound = results_of(around, place.node) if backward else set()
+    used = any(mentions_result(node, bound, place.node) and node is not place.node for node in backward)
+    return used and not without_gradients(place)

@@ -5,19 +5,19 @@ from __future__ import annotations
 import ast
 
 from dtlint.frameworks import Member
+from dtlint.frameworks.pytorch.names import DATA_PARALLEL
 from dtlint.languages.python.calls import Call, calls, passed
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import stands
 from dtlint.value import Setting, Unknown, written
 
-_CLASSES = ("torch.nn.DataParallel", "torch.nn.parallel.DataParallel", "torch.nn.parallel.data_parallel.DataParallel")
 _COUNTED = ("device_count() > 1", "device_count()>1", "n_gpu > 1", "num_gpus > 1")
 """Conditions that hold wherever DataParallel has more than one GPU to spread a model over."""
 
 
 def data_parallels(program: Program) -> tuple[Member, ...]:
     """The calls of DataParallel that run wherever there are several GPUs: `devices`, where they are counted out."""
-    found = [call for call in calls(program, _CLASSES) if _runs(call)]
+    found = [call for call in calls(program, DATA_PARALLEL) if _runs(call)]
     return tuple(Member(call.head, {"devices": _devices(call)}) for call in found)
 
 

@@ -1,5 +1,5 @@
 """Finds accumulation loops whose exchange of gradients is on at the wrong time: `code.wrong_microsteps`,
-`code.idle_no_syncs`, `code.late_flags`, `code.unskipped_exchanges`.
+`code.idle_no_syncs`, `code.unskipped_exchanges`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dtlint.frameworks.code.microsteps import (
     switches,
     turns,
 )
-from dtlint.frameworks.code.objects import kinds, makers
+from dtlint.frameworks.code.objects import makers, wrapped_kinds
 from dtlint.frameworks.code.tails import Tail, tail_of
 from dtlint.frameworks.pytorch.names import DDP, FSDP1, FSDP2
 from dtlint.languages.python.bindings import dotted
@@ -73,7 +73,7 @@ def _exchanges(switch: Switch) -> bool:
     """Whether what is switched exchanges gradients; FSDP2 turns models of any class into its own."""
     function = switch.place.node.func if isinstance(switch.place.node, ast.Call) else None
     own = isinstance(function, ast.Attribute) and function.attr == SETTER
-    return own or kinds(switch.model) <= _EXCHANGING
+    return own or wrapped_kinds(switch.model) <= _EXCHANGING
 
 
 def _wrong(switch: Switch) -> Member | None:
@@ -203,7 +203,7 @@ def _silenced(place: Place) -> ast.expr | None:
     node = place.node
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return None
-    found = kinds(place.at(node.func.value))
+    found = wrapped_kinds(place.at(node.func.value))
     if found <= _WRAPPING:
         return node.args[0] if node.args else None
     return node.func.value if found == {"ddp"} else None
@@ -245,23 +245,6 @@ def _loops_of(place: Place, block: ast.With) -> list[ast.AST]:
     return [
         node for node in ast.walk(place.scope.node) if isinstance(node, ast.For | ast.While) and is_inside(block, node)
     ]
-
-
-def late_flags(program: Program) -> tuple[Member, ...]:
-    """`require_backward_grad_sync` set between the forward and the backward pass: DDP read it in the forward pass."""
-    found = []
-    for switch in switches(program):
-        if switch.value is None or kinds(switch.model) != {"ddp"} or stands(switch.place) is False:
-            continue
-        model, line = dotted(switch.model.node), getattr(switch.place.node, "lineno", 0)
-        inside = [node for node in ast.walk(switch.loop) if isinstance(node, ast.Call)]
-        forward = [node for node in inside if dotted(node.func) == model]
-        backward = [node for node in inside if isinstance(node.func, ast.Attribute) and node.func.attr == "backward"]
-        if len(forward) == 1 and forward[0].lineno < line and any(node.lineno > line for node in backward):
-            span = switch.place.module.span(switch.place.node)
-            related = ((switch.place.module.span(forward[0]), "the forward pass, which decides"),)
-            found.append(Member(span, {"model": written(model, span)}, related))
-    return tuple(found)
 
 
 def unskipped_exchanges(program: Program) -> tuple[Member, ...]:

@@ -14,7 +14,7 @@ from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Budget, Frame, Place, place_of
 from dtlint.languages.python.program import Definition, Program
 from dtlint.languages.python.reach import enclosing_function
-from dtlint.languages.python.tree import Guard, Module, Site
+from dtlint.languages.python.tree import Guard, Site
 from dtlint.record import NamedTuple
 
 SAMPLED = (2, 3, 4, 8)
@@ -89,9 +89,10 @@ def switches(program: Program) -> Iterator[Switch]:
         enabled = _enabled(node)
         for loop in _counting(place):
             yield Switch(place, place.at(receiver), loop, place.at(enabled) if enabled is not None else None, True)
+    for flag in flags(program):
+        for loop in _counting(flag.place):
+            yield Switch(flag.place, flag.place.at(flag.at.value), loop, flag.place.at(flag.value))
     for module in program.modules.values():
-        if FLAG in module.source.text:
-            yield from _flags(program, module)
         for site in module.called.get(SETTER, ()):
             yield from _setters(place_of(program, module, site))
 
@@ -113,14 +114,23 @@ def _enabled(node: ast.AST) -> ast.expr | None:
     return node.args[1] if named is None and len(node.args) > 1 else named
 
 
-def _flags(program: Program, module: Module) -> Iterator[Switch]:
-    for scope in module.scopes:
-        for site in scope.sites:
-            target = site.node.targets[0] if isinstance(site.node, ast.Assign) else None
-            if isinstance(target, ast.Attribute) and target.attr == FLAG and isinstance(site.node, ast.Assign):
-                place = place_of(program, module, site)
-                for loop in _counting(place):
-                    yield Switch(place, place.at(target.value), loop, place.at(site.node.value))
+class Flag(NamedTuple):
+    """`require_backward_grad_sync` where it is set: the statement, the attribute, and the loops around it."""
+
+    place: Place
+    at: ast.Attribute
+    value: ast.expr
+    loops: tuple[ast.AST, ...]
+
+
+def flags(program: Program) -> Iterator[Flag]:
+    """Every place that sets the flag by which DDP exchanges or does not."""
+    for module in program.modules.values():
+        for scope in module.scopes if FLAG in module.source.text else ():
+            for site in scope.sites:
+                target = site.node.targets[0] if isinstance(site.node, ast.Assign) else None
+                if isinstance(target, ast.Attribute) and target.attr == FLAG and isinstance(site.node, ast.Assign):
+                    yield Flag(place_of(program, module, site), target, site.node.value, site.loops)
 
 
 def _counting(place: Place) -> Iterator[ast.For]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 
-from dtlint.frameworks.pytorch.names import DDP, FSDP1
+from dtlint.frameworks.pytorch.names import DATA_PARALLEL, DDP, FSDP1
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.called import argument_node
 from dtlint.languages.python.callers import callers
-from dtlint.languages.python.calls import called
+from dtlint.languages.python.calls import call_at, called, passed
 from dtlint.languages.python.names import attribute_bindings, lookup, qualified
-from dtlint.languages.python.places import Place, place_of
+from dtlint.languages.python.places import Budget, Place, place_of
 from dtlint.languages.python.program import Definition, definition
+from dtlint.languages.python.reach import stands
 from dtlint.languages.python.reaching import reaching
 from dtlint.languages.python.tree import Binding, Scope
 from dtlint.record import NamedTuple
@@ -24,7 +25,13 @@ _SAME_OBJECT = frozenset({"to", "cuda", "cpu", "train", "eval", "half", "bfloat1
 _HANDED_ON = frozenset({"torch.compile", "torch.nn.SyncBatchNorm.convert_sync_batchnorm"})
 """Functions that return what they are given, as far as the exchange of gradients goes."""
 
+PREPARERS = frozenset({"accelerator", "fabric"})
+_PREPARING = frozenset({"prepare", "prepare_model", "setup", "setup_module"})
+"""Methods of those that wrap models themselves, and return the wrapped one."""
 UNKNOWN, OTHER = "unknown", "other"
+WRAPPERS = frozenset({"ddp", "fsdp1", "deepspeed"})
+"""Kinds of what a script wraps its models in itself."""
+INITIALIZE = ("deepspeed.initialize", "deepspeed.runtime.engine.initialize")
 _CLASSES: Mapping[str, str] = {
     **dict.fromkeys(DDP, "ddp"),
     **dict.fromkeys(FSDP1, "fsdp1"),
@@ -52,6 +59,49 @@ def kinds(place: Place) -> frozenset[str]:
     "trainer", "other" or "unknown"; several where branches differ.
     """
     return frozenset(maker.kind for maker in makers(place)) or frozenset((UNKNOWN,))
+
+
+def wrapped_kinds(place: Place) -> frozenset[str]:
+    """What the object at `place` is in the runs that wrap it: of `if ddp: model = DDP(model)` the bare model does not
+    count, nor does one of DataParallel, which is for runs of one process, nor a wrapper that is certainly not reached.
+    """
+    made = [maker for maker in makers(place) if maker.kind not in WRAPPERS or _is_reached(maker)]
+    wraps = [maker.call for maker in made if maker.call is not None and maker.kind in WRAPPERS]
+    inside = {_identity(inner) for call in wraps for inner in _wrapped_by(call)} if len(made) > 1 else set()
+    left = [maker for maker in made if maker.kind in WRAPPERS or not (_identity(maker) in inside or _is_lone(maker))]
+    return frozenset(maker.kind for maker in (left if wraps else made)) or frozenset((UNKNOWN,))
+
+
+def is_prepared(place: Place) -> bool:
+    """Whether an Accelerator or Fabric has wrapped a model: `model, loader = accelerator.prepare(model, loader)`."""
+    made = [maker.call for maker in makers(place) if maker.kind != OTHER or maker.call is None]
+    return bool(made) and all(call is not None and _prepares(call) for call in made)
+
+
+def _prepares(call: Place) -> bool:
+    function = call.node.func if isinstance(call.node, ast.Call) else None
+    by_name = isinstance(function, ast.Attribute) and function.attr in _PREPARING
+    return by_name and isinstance(function, ast.Attribute) and kinds(call.at(function.value)) <= PREPARERS
+
+
+def _is_reached(maker: Maker) -> bool:
+    return maker.call is None or stands(maker.call) is not False
+
+
+def _identity(maker: Maker) -> ast.AST | None:
+    return maker.call.node if maker.call is not None else None
+
+
+def _is_lone(maker: Maker) -> bool:
+    return maker.call is not None and called(maker.call) in DATA_PARALLEL
+
+
+def _wrapped_by(wrap: Place) -> Iterator[Maker]:
+    """What makes the model that a wrapper is given."""
+    name = called(wrap)
+    given = ("model", 1) if name in INITIALIZE else ("module", 0)
+    for item in passed(call_at(wrap, name), *given):
+        yield from makers(item.place._replace(budget=Budget()))
 
 
 def makers(place: Place, path: tuple[int, ...] = ()) -> Iterator[Maker]:
@@ -108,7 +158,7 @@ def _kind(name: str, path: tuple[int, ...], helper: Definition | None) -> str:
     """The kind that a called name makes; a class of the program or of a library is another object."""
     if name in _CLASSES:
         return _CLASSES[name]
-    if name == "deepspeed.initialize":
+    if name in INITIALIZE:
         return "deepspeed" if path == (0,) else OTHER
     last = name.rpartition(".")[2]
     if last.endswith("Trainer") and last[:1].isupper():

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import texts
+from dtlint.frameworks.code.how_many import how_many
 from dtlint.frameworks.code.loss_factors import AVERAGING, counts_ranks
 from dtlint.frameworks.code.mentions import mentions, passes, turned_over
 from dtlint.frameworks.code.ranks import is_rank
@@ -20,7 +21,7 @@ from dtlint.languages.python.places import Place
 from dtlint.languages.python.program import Program, definition
 from dtlint.languages.python.reach import stands
 from dtlint.languages.python.tree import Scope, Site
-from dtlint.value import Unknown, written
+from dtlint.value import Setting, Unknown, written
 
 _EQUALISED = re.compile(
     r"drop_last|\bJoin\b|\.join\(\[|cycle|while True|\.repeat\(|infinite|StopIteration|itertools\.repeat"
@@ -44,11 +45,14 @@ _PASSED_THROUGH = frozenset(
 """Methods of webdataset's streams that return the stream with one more step, whatever its length."""
 _SPLITS = ("datasets.distributed.split_dataset_by_node", "datasets.split_dataset_by_node")
 _MAX_STEPS = 6
+_LONG = 40
+"""Characters from which an expression is told by the name that it is bound to."""
 
 
 def shards(program: Program) -> tuple[Member, ...]:
     """The collection `code.shards`: `shard`, what each rank takes of the samples, `joinable`, whether DDP wraps the
-    model, whose exchanges Join can answer, `files`, whether the ranks deal out whole files.
+    model, whose exchanges Join can answer, `files`, whether the ranks deal out whole files, `count`, how many things
+    are dealt.
 
     Only where a loop that goes backward certainly runs to the end of what the rank took.
     """
@@ -65,12 +69,31 @@ def shards(program: Program) -> tuple[Member, ...]:
 
 def _member(shard: Place, wrap: Call) -> Member:
     span = shard.module.span(shard.node)
-    fields = {
-        **texts(span, shard=shard.module.text(shard.node, 60)),
+    dealt = _dealt(shard)
+    count = how_many(dealt) if dealt is not None else None
+    fields: dict[str, Setting] = {
+        **texts(span, shard=_name_of(shard)),
         "joinable": written(wrap.name in DDP, span),
         "files": written(called(shard) in _STREAMS, span),
+        "count": written(count, span) if count is not None else Unknown("how many are dealt is not told"),
     }
     return Member(span, fields, ((wrap.head, "every rank must exchange as often as the others"),))
+
+
+def _name_of(shard: Place) -> str:
+    """The name that a long expression is bound to, else its text."""
+    text = shard.module.text(shard.node, 60)
+    bound = (site.node for site in shard.scope.sites if isinstance(site.node, ast.Assign) and len(text) >= _LONG)
+    return next((name for each in bound if each.value is shard.node and (name := dotted(each.targets[0]))), text)
+
+
+def _dealt(shard: Place) -> Place | None:
+    """What the ranks cut their shards from."""
+    node = shard.node
+    if isinstance(node, ast.Subscript):
+        return shard.at(node.value)
+    by_name = isinstance(node, ast.Call) and called(shard) in (*_STREAMS, "itertools.islice")
+    return shard.at(node.args[0]) if isinstance(node, ast.Call) and by_name and node.args else None
 
 
 def _shards_of(backward: Place, site: Site) -> Iterator[Place]:

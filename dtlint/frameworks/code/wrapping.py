@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from dtlint.frameworks import Member
 from dtlint.frameworks.code.microsteps import is_inside
-from dtlint.frameworks.code.objects import kinds
+from dtlint.frameworks.code.objects import wrapped_kinds
 from dtlint.frameworks.pytorch.names import CHECKPOINTS, DDP, DDP_KWARGS
 from dtlint.frameworks.pytorch.step_area import called_function
 from dtlint.languages.python.bindings import dotted
@@ -35,7 +35,7 @@ def moved_models(program: Program) -> tuple[Member, ...]:
         for site in (*module.called.get("cpu", ()), *module.called.get("to", ())):
             place = place_of(program, module, site)
             model = _moved_to_cpu(place)
-            if model is None or kinds(model) != {"ddp"} or stands(place) is False:
+            if model is None or wrapped_kinds(model) != {"ddp"} or stands(place) is False:
                 continue
             later = _trains_on(place, site, 0)
             if later is not None:

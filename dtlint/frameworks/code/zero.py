@@ -7,15 +7,16 @@ import re
 
 from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import texts
+from dtlint.frameworks.code.inside import taken_from
 from dtlint.frameworks.code.mentions import mentions
-from dtlint.frameworks.code.objects import kinds
+from dtlint.frameworks.code.objects import INITIALIZE, is_prepared, kinds, makers, wrapped_kinds
 from dtlint.frameworks.code.ranks import bindings_at
 from dtlint.languages.python.bindings import dotted
-from dtlint.languages.python.calls import Call, argument, call_at
-from dtlint.languages.python.places import Place, place_of
+from dtlint.languages.python.calls import Call, argument, call_at, calls, passed
+from dtlint.languages.python.places import Budget, Place, place_of
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import stands
-from dtlint.value import Value
+from dtlint.value import Setting, Value
 
 _GATHERED = re.compile(r"GatheredParameters|unwrap_model_for_generation|gather_deepspeed3_params|hybrid_engine")
 """Words of programs that gather the weights before they generate."""
@@ -23,10 +24,20 @@ _INPUTS = re.compile(r"\*\*(model_)?(inputs?|batch|prompts?|encod\w*|token\w*)",
 """Keyword arguments that are what a tokenizer makes, and hold no options."""
 _TOKENIZERS = re.compile(r"tokeni[sz]er|processor|encod", re.IGNORECASE)
 """Names of what makes such arguments."""
-_ALIKE = ("min_new_tokens", "min_length", "eos_token_id", "stopping_criteria")
-"""Arguments by which all ranks may generate equally long."""
-_TOLD = re.compile(r"HfDeepSpeedConfig|HfTrainerDeepSpeedConfig|Accelerator|Trainer\b|TrainingArguments|synced_gpus")
-"""Words of programs in which Transformers learns of ZeRO-3, and sets synced_gpus by itself."""
+_LENGTHS = (("min_new_tokens", "max_new_tokens"), ("min_length", "max_length"))
+"""Arguments that say how long a text is at least and at most."""
+_GIVEN = re.compile(r"synced_gpus\b(?!=False)")
+"""How a program says elsewhere that ranks generate together."""
+_TOLD = re.compile(
+    r"HfDeepSpeedConfig|HfTrainerDeepSpeedConfig|\baccelerate\.Accelerator\b|\btransformers\.\w*Train(er|ingArguments)\b"
+)
+"""Words of programs in which Transformers learns of ZeRO-3, and since 4.28 sets synced_gpus by itself."""
+_TELLING = {
+    "accelerate": ("Accelerator",),
+    "transformers": ("Trainer", "TrainingArguments"),
+    "trl": ("Trainer", "Config"),
+}
+"""Endings of names that tell it, by the package that they are imported from."""
 
 
 def zero_no_syncs(program: Program) -> tuple[Member, ...]:
@@ -53,7 +64,8 @@ def _engine(place: Place) -> str:
 
 def zero_generations(program: Program) -> tuple[Member, ...]:
     """The collection `code.zero_generations`: `call`, and `synced` of a generation that does not keep the ranks
-    together: "off" where synced_gpus is False, "absent" where nothing sets it, not even Transformers.
+    together: "off" where synced_gpus is False, "absent" where nothing sets it, not even Transformers, "told" where only
+    a Transformers that sets it by itself does.
     """
     if mentions(program, _GATHERED):
         return ()
@@ -71,13 +83,53 @@ def zero_generations(program: Program) -> tuple[Member, ...]:
 
 def _synced(call: Call) -> str:
     """How a call of generate leaves the ranks on their own, "" if it may not."""
-    if (call.open and not _holds_inputs(call)) or any(name in call.keywords for name in _ALIKE):
+    if (call.open and not _holds_inputs(call)) or _is_alike(call):
         return ""
     value = argument(call._replace(open=""), "synced_gpus")
     if isinstance(value, Value) and value.value is False and value.origin.kind == "written":
         return "off"
-    untold = value is None and not mentions(call.place.program, _TOLD)
-    return "absent" if untold and _engine(_without_module(call.place)) else ""
+    owner = _owner(call.place)
+    if value is not None or owner is None or mentions(call.place.program, _GIVEN):
+        return ""
+    if is_prepared(owner):
+        return "told"
+    if wrapped_kinds(owner) != {"deepspeed"} and not _is_sharded(owner):
+        return ""
+    return "told" if _is_told(call.place.program) else "absent"
+
+
+def _is_told(program: Program) -> bool:
+    """Whether Transformers learns that the program uses ZeRO-3."""
+    names = (name for module in program.modules.values() for name in module.imports)
+    return mentions(program, _TOLD) or any(name.endswith(_TELLING.get(name.partition(".")[0], ())) for name in names)
+
+
+def _is_alike(call: Call) -> bool:
+    """Whether all ranks may generate equally long: no end of the text is looked for, or only behind its full length."""
+    ends = argument(call, "eos_token_id") if "eos_token_id" in call.keywords else None
+    endless = isinstance(ends, Value) and (ends.value is None or ends.value == -1)
+    lengths = [(argument(call, low), argument(call, high)) for low, high in _LENGTHS if low in call.keywords]
+    return endless or "stopping_criteria" in call.keywords or any(not _differ(*pair) for pair in lengths)
+
+
+def _differ(least: Setting | None, most: Setting | None) -> bool:
+    """Whether two lengths are certainly not the same."""
+    return isinstance(least, Value) and isinstance(most, Value) and least.value != most.value
+
+
+def _owner(place: Place) -> Place | None:
+    """What a method is called on; of the model inside a wrapper the wrapper."""
+    node = place.node
+    owner = place.at(node.func.value) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+    return None if owner is None else taken_from(owner) or owner
+
+
+def _is_sharded(place: Place) -> bool:
+    """Whether a model was handed to deepspeed.initialize, which shards its weights where they lie."""
+    given = (passed(call, "model", 1) for call in calls(place.program, INITIALIZE) if stands(call.place) is not False)
+    inside = {maker.call.node for items in given for item in items for maker in makers(item.place) if maker.call}
+    made = [maker.call for maker in makers(place._replace(budget=Budget()))] if inside else []
+    return bool(made) and all(call is not None and call.node in inside for call in made)
 
 
 def _holds_inputs(call: Call) -> bool:
@@ -96,15 +148,3 @@ def _is_encoded(node: ast.AST | None) -> bool:
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("to", "cuda"):
         node = node.func.value
     return isinstance(node, ast.Call) and bool(_TOKENIZERS.search(dotted(node.func)))
-
-
-def _without_module(place: Place) -> Place:
-    """`engine.module.generate(...)` seen as `engine.generate(...)`."""
-    node = place.node
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-        return place
-    inner = node.func.value
-    if not isinstance(inner, ast.Attribute) or inner.attr != "module":
-        return place
-    function = ast.copy_location(ast.Attribute(value=inner.value, attr=node.func.attr, ctx=ast.Load()), node.func)
-    return place.at(ast.copy_location(ast.Call(func=function, args=node.args, keywords=node.keywords), node))

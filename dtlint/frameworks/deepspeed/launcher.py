@@ -9,7 +9,7 @@ from dtlint.frameworks.arguments import behind_program, stretch, texts
 from dtlint.frameworks.deepspeed.environment_file import CHOSEN_BY, NAME, read_environment
 from dtlint.frameworks.deepspeed.launcher_faults import bad_lines, ignored_devices, refused, unknown_options
 from dtlint.frameworks.deepspeed.options import GRAMMAR, VISIBLE, defect, gpus_option, whole_option
-from dtlint.frameworks.hostfile import Hostfile, all_slots, filtered, read_hostfile
+from dtlint.frameworks.hostfile import Hostfile, absent, all_slots, filtered, read_hostfile
 from dtlint.frameworks.interpreter import program_name, python_program
 from dtlint.frameworks.options import Option, Split, integer, literal_place, split_options, text_of
 from dtlint.languages.traced import Word, setting_of
@@ -59,6 +59,8 @@ def read_launch(words: Sequence[Word], read_file: ReadFile, env: Mapping[str, Wo
         "config.inert": tuple(ignored_devices(split, hosts, env or {})),
         "launch.uneven": tuple(_uneven_claims(used.claims)),
         "launch.bound_cores": tuple(_bound_cores(split)),
+        "launch.chosen_gpus": tuple(_chosen(split)),
+        "launch.absent_slots": tuple(_absent_slots(split, hosts)),
         "launch.short_hosts": tuple(_short_hosts(split, hosts)),
         "launch.handed": tuple(_handed(split, words[len(words) - len(own) - 1])),
         **_exported(split, used, read_file, env or {}),
@@ -115,6 +117,28 @@ def _handed(split: Split, named: Word) -> Iterator[Member]:
     edit = Edit(Span(place.source, place.end, place.end), " --no_local_rank")
     fields = texts(place, key="--local_rank", since="", until="", by="deepspeed", keep="--no_local_rank")
     yield Member(place, fields, (), {"keep": (edit,)})
+
+
+def _chosen(split: Split) -> Iterator[Member]:
+    """A filter that names slots (`--include a:0,1`), and so leaves the others on purpose."""
+    for option in (split.last("include"), split.last("exclude")):
+        if option is not None and option.value is not None and ":" in (option.value.text or ""):
+            yield Member(option.place, texts(option.place, option=option.spelled))
+
+
+def _absent_slots(split: Split, hosts: Hostfile | None) -> Iterator[Member]:
+    """What a filter (`option`) names and the host file does not have: a `machine`, or a `slot` of one with `slots`."""
+    for option in (split.last("include"), split.last("exclude")):
+        text = option.value.text if option is not None and option.value is not None else ""
+        lacking = absent(all_slots(hosts.hosts), text or "") if hosts is not None and not hosts.open else None
+        if option is None or option.value is None or hosts is None or lacking is None:
+            continue
+        place = literal_place(option.value)
+        host = next((host for host in hosts.hosts if host.name == lacking.machine), None)
+        fields: dict[str, Setting] = {**texts(place, option=option.spelled, machine=lacking.machine)}
+        if host is not None and lacking.slot is not None:
+            fields |= {"slot": written(lacking.slot, place), "slots": written(host.slots, host.digits)}
+        yield Member(place, fields)
 
 
 def _split(words: tuple[Word, ...]) -> Split:
@@ -231,17 +255,27 @@ def _from_hostfile(split: Split, hosts: Hostfile, nodes: Option | None, gpus: Op
     texts_of = [option.value.text if option is not None and option.value is not None else "" for option in filters]
     if any(text is None for text in texts_of):
         return _Used(_unknown_hosts("the filter of the hosts is not known"))
-    slots = filtered(all_slots(hosts.hosts), texts_of[0] or "", texts_of[1] or "")
+    every, option = all_slots(hosts.hosts), next((option for option in filters if option is not None), None)
+    slots = filtered(every, texts_of[0] or "", texts_of[1] or "")
     if isinstance(slots, str):
-        option = next(option for option in filters if option is not None)
-        return _Used(_unknown_hosts(slots), (defect(option.place, option.spelled, f"another filter ({slots})"),))
+        assert option is not None
+        return _Used(
+            _unknown_hosts("the filter of the hosts cannot be read"), (defect(option.place, option.spelled, slots),)
+        )
     kept = [len(numbers) for numbers in slots.values()]
     node_count, gpu_count = whole_option(nodes), whole_option(gpus)
     if isinstance(node_count, Unknown) or isinstance(gpu_count, Unknown):
         return _Used(_hidden_counts(node_count, gpu_count, kept))
     kept = kept[: int(node_count)] if node_count and node_count > 0 else kept
     kept = [gpu_count] * len(kept) if gpu_count and gpu_count > 0 else kept
-    places = {"launch.nodes": _place(nodes, hosts), "launch.processes_per_node": _place(gpus, hosts)}
+    chosen = option if nodes is None and gpus is None and absent(every, texts_of[0] or texts_of[1] or "") else None
+    places = {
+        "launch.nodes": _place(nodes or chosen, hosts),
+        "launch.processes_per_node": _place(gpus or chosen, hosts),
+    }
+    if not kept:
+        why = "the filter leaves no machine of the host file"
+        return _Used((Claim("launch.nodes", Unknown(why, "", Origin("written", places["launch.nodes"])), "--include"),))
     return _Used(tuple(_counted(kept, places)))
 
 

@@ -67,6 +67,11 @@ def argument_node(function: Scope, name: str, call: ast.AST) -> ast.expr | None:
     return call.args[index]
 
 
+def given_to(call: ast.Call) -> list[ast.expr]:
+    """All expressions that a call passes."""
+    return [*call.args, *(keyword.value for keyword in call.keywords)]
+
+
 def _is_bound(function: Scope, call: ast.Call) -> bool:
     """Whether a call leaves out the first parameter of a function: of a method, and of a class that it builds."""
     node = function.node

@@ -1,0 +1,66 @@
+"""Follows an expression to the wrapper that the model which it stands for is taken out of."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from dtlint.frameworks.pytorch.step_area import called_function
+from dtlint.languages.python.bindings import dotted, last_word
+from dtlint.languages.python.called import argument_node
+from dtlint.languages.python.callers import callers
+from dtlint.languages.python.names import lookup
+from dtlint.languages.python.places import Place, place_of
+from dtlint.languages.python.program import Definition
+from dtlint.languages.python.reaching import reaching
+from dtlint.languages.python.tree import Binding
+
+UNWRAPPING = frozenset({"unwrap_model", "extract_model_from_parallel"})
+"""Functions of Accelerate that return the model inside."""
+_LEVELS = 4
+"""Names and helper functions through which a model is followed to the wrapper that it is taken out of."""
+
+
+def taken_from(place: Place, levels: int = _LEVELS) -> Place | None:
+    """`model` of an expression that stands for `model.module` or `accelerator.unwrap_model(model)`, in one of its
+    branches at least.
+    """
+    node = place.node
+    if not levels or not place.budget.spend():
+        return None
+    if isinstance(node, ast.Attribute) and node.attr == "module" and dotted(node.value):
+        return place.at(node.value)
+    if isinstance(node, ast.Call) and node.args and last_word(node.func) in UNWRAPPING and dotted(node.args[0]):
+        return place.at(node.args[0])
+    stands_for = (taken_from(inner, levels - 1) for inner in _meanings(place))
+    return next((found for found in stands_for if found is not None), None)
+
+
+def _meanings(place: Place) -> Iterator[Place]:
+    """What a conditional expression, a name with one binding, or a call of a function of the program stands for."""
+    node = place.node
+    if isinstance(node, ast.IfExp):
+        yield from (place.at(node.body), place.at(node.orelse))
+    elif isinstance(node, ast.Name):
+        holder, bindings = lookup(place.scope, node.id)
+        bound = [binding for binding, _ in reaching(place, holder, bindings)] if holder is not None else []
+        if holder is not None and len(bound) == 1:
+            yield from _bound(place._replace(scope=holder), node.id, bound[0])
+    elif isinstance(node, ast.Call):
+        helper = called_function(place)
+        for site in helper.scope.sites if helper is not None else ():
+            if helper is not None and isinstance(site.node, ast.Return) and site.node.value is not None:
+                yield place._replace(module=helper.module, scope=helper.scope, node=site.node.value)
+
+
+def _bound(place: Place, name: str, binding: Binding) -> Iterator[Place]:
+    """What a binding stands for: its expression, or what the only call of the function passes for a parameter."""
+    if binding.kind == "value" and not binding.path and binding.node is not None:
+        yield place._replace(node=binding.node)
+    elif binding.kind == "parameter":
+        entered = [frame.call for frame in place.frames if frame.scope is place.scope]
+        calls_of = callers(place.program, Definition(place.module, place.scope)) if not entered else ()
+        outside = entered or [place_of(place.program, module, call) for module, call in calls_of]
+        given = argument_node(place.scope, name, outside[0].node) if len(outside) == 1 else None
+        if given is not None:
+            yield outside[0].at(given)

@@ -1,0 +1,179 @@
+"""Models that DDP wraps in some runs only, and forward passes through the model inside it that functions hide."""
+
+from __future__ import annotations
+
+import pytest
+
+from dtlint.frameworks import code
+from dtlint.languages.python import link, read_module
+from dtlint.source import Source
+
+HEAD = """
+import os, torch
+import torch.nn.functional as F
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+from net import Net, batches, build
+opt = torch.optim.SGD(build().parameters(), lr=0.1)
+ddp = "RANK" in os.environ
+"""
+WRAPPED = "model = DDP(Net().cuda())\n"
+IF_DDP = "model = build()\nif ddp:\n    model = DDP(model)\nelse:\n    model = torch.nn.DataParallel(model)\n"
+OFF = IF_DDP.replace("if ddp", "if False")
+EITHER = "model = Net()\nif os.environ.get('FSDP'):\n    model = FSDP(model)\nelse:\n    model = DDP(model)\n"
+LOSS = """
+def loss_of(model, x):
+    out = model(x)
+    return out.mean()
+"""
+OWN = """
+def loss_of(model, x):
+    inner = model.module if hasattr(model, "module") else model
+    return inner(x).mean()
+"""
+
+
+def found(text: str, **others: str) -> set[str]:
+    modules = {"train.py": read_module(Source("train.py", HEAD + text))}
+    modules.update({f"{name}.py": read_module(Source(f"{name}.py", other)) for name, other in others.items()})
+    names = {"code.bypassed_models", "code.late_flags", "code.wrong_microsteps", "code.moved_models"}
+    return names & code.collections(link(modules)).keys()
+
+
+def loop(*lines: str) -> str:
+    return "\n    ".join(["for i, x in enumerate(batches):", *lines, "opt.step()"])
+
+
+BACKWARD = "loss.backward()"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        LOSS + WRAPPED + loop("loss = loss_of(model.module, x)", BACKWARD),
+        LOSS
+        + WRAPPED
+        + "raw = model.module\n"
+        + loop("loss = loss_of(raw, x)", "total = loss + 1", "total.backward()"),
+        OWN + WRAPPED + loop("loss = loss_of(model, x)", BACKWARD),
+        LOSS + IF_DDP + "raw = model.module if ddp else model\n" + loop("loss = loss_of(raw, x)", BACKWARD),
+        IF_DDP + "raw = model.module if ddp else model\n" + loop("loss = raw(x)", BACKWARD),
+        LOSS
+        + WRAPPED
+        + loop("old = loss_of(model.module, x).detach()", "l = [loss_of(model.module, x)]", "sum(l).backward()"),
+        "def fit(model):\n    for x in batches:\n        loss = model(x)\n        loss.backward()\n"
+        + WRAPPED
+        + "fit(model.module)",
+        WRAPPED + loop("parts = []", "parts.append(model.module(x))", "sum(parts).backward()"),
+    ],
+)
+def test_a_forward_pass_that_goes_by_ddp(text: str) -> None:
+    assert found(text) == {"code.bypassed_models"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        LOSS + WRAPPED + loop("loss = loss_of(model, x)", BACKWARD),
+        LOSS + WRAPPED + loop("loss = loss_of(model, x) + loss_of(model.module, x)", BACKWARD),
+        LOSS + WRAPPED + loop("loss = model(x) + loss_of(model.module, x)", BACKWARD),
+        LOSS + WRAPPED + loop("old = loss_of(model.module, x).detach()", "loss = run(model, x) - old", BACKWARD),
+        "@torch.no_grad()" + LOSS + WRAPPED + loop("loss = run(model) - loss_of(model.module, x)", BACKWARD),
+        LOSS
+        + WRAPPED
+        + loop("with torch.inference_mode():", "    old = loss_of(model.module, x)", "(run(x) - old).backward()"),
+        LOSS + OFF + "raw = model.module\n" + loop("loss = loss_of(raw, x)", BACKWARD),
+        LOSS + EITHER + loop("loss = loss_of(model.module, x)", BACKWARD),
+        "def fit(model, raw):\n    for x in batches:\n        loss = model(x) + raw.norm()\n        loss.backward()\n"
+        + WRAPPED
+        + "fit(model, model.module)",
+    ],
+)
+def test_a_model_inside_ddp_that_is_used_beside_it(text: str) -> None:
+    assert found(text) == set()
+
+
+def test_a_forward_pass_that_a_method_of_another_hides() -> None:
+    text = """
+class Trainer:
+    def __init__(self):
+        self.model = DDP(Net().cuda())
+
+    def loss(self, x):
+        out = self.model{}(x)
+        return F.cross_entropy(out, x)
+
+    def norm(self, x):
+        return self.model.module(x).norm()
+
+    def fit(self):
+        for x in batches:
+            loss = self.loss(x) + self.norm(x)
+            loss.backward()
+            opt.step()
+"""
+    assert found(text.format(".module")) == {"code.bypassed_models"}
+    assert found(text.format("")) == set()
+
+
+def test_a_forward_pass_that_another_file_hides() -> None:
+    text = "from losses import loss_of\n" + WRAPPED + loop("loss = loss_of({}, x)", BACKWARD)
+    assert found(text.format("model.module"), losses=LOSS) == {"code.bypassed_models"}
+    assert found(text.format("model"), losses=LOSS) == set()
+
+
+PREPARED = """
+from accelerate import Accelerator
+accelerator = Accelerator()
+model, opt = accelerator.prepare(Net(), opt)
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        (["loss = accelerator.unwrap_model(model)(x)", "accelerator.backward(loss)"], True),
+        (["with accelerator.accumulate(model):", "    accelerator.backward(inner(x))"], True),
+        (["loss = loss_of(inner, x)", "accelerator.backward(loss)"], True),
+        (["loss = loss_of(model, x)", "accelerator.backward(loss)"], False),
+        (["loss = distance(model, x) + inner(x)", "accelerator.backward(loss)"], False),
+        (["y = inner.generate(x)", "loss = model(y)", "accelerator.backward(loss)"], False),
+        (["with torch.no_grad():", "    y = inner(x)", "loss = run(y)", "accelerator.backward(loss)"], False),
+    ],
+)
+def test_a_forward_pass_through_the_model_that_an_accelerator_has_wrapped(lines: list[str], told: bool) -> None:
+    text = LOSS + PREPARED + "inner = accelerator.unwrap_model(model)\n" + loop(*lines)
+    assert found(text) == ({"code.bypassed_models"} if told else set())
+
+
+FLAG = "model.require_backward_grad_sync = i % 4 == 3"
+
+
+@pytest.mark.parametrize("built", [WRAPPED, IF_DDP])
+@pytest.mark.parametrize("forward", ["loss = model(x)", "loss = loss_of(model, x)"])
+@pytest.mark.parametrize("flag", [[FLAG], ["if ddp:", f"    {FLAG}"]])
+def test_a_flag_that_the_forward_pass_has_read_already(built: str, forward: str, flag: list[str]) -> None:
+    step = "if i % 4 == 3: opt.step()"
+    assert found(LOSS + built + loop(forward, *flag, BACKWARD, step)) == {"code.late_flags"}
+    assert found(LOSS + built + loop(*flag, forward, BACKWARD, step)) == set()
+
+
+def test_a_flag_in_a_loop_that_does_not_count() -> None:
+    text = "for x in batches:\n    n = 0\n    while n < 4:\n        {}\n        n += 1\n        loss.backward()\n    opt.step()"
+    late = "loss = model(x)\n        model.require_backward_grad_sync = n == 3"
+    early = "model.require_backward_grad_sync = n == 3\n        loss = model(x)"
+    assert found(WRAPPED + text.format(late)) == {"code.late_flags"}
+    assert found(WRAPPED + text.format(early)) == set()
+
+
+def test_what_is_exchanged_on_the_wrong_turn_where_the_model_is_wrapped_under_a_condition() -> None:
+    text = "for i in range(4):\n    if ddp:\n        model.require_backward_grad_sync = i == {}\n    model(x).backward()\nopt.step()\n"
+    assert found(IF_DDP + text.format(0)) == {"code.wrong_microsteps"}
+    assert found(IF_DDP + text.format(3)) == set()
+    assert found(OFF + text.format(0)) == set()
+
+
+def test_a_model_that_is_moved_after_it_was_wrapped_under_a_condition() -> None:
+    moved = "for x in batches:\n    {}.cpu()\n    model(x).backward()\n"
+    assert found(IF_DDP + moved.format("model")) == {"code.moved_models"}
+    assert found(OFF + moved.format("model")) == set()
