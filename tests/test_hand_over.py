@@ -78,6 +78,87 @@ class TestConflicts:
         plan = plan_of(tmp_path, f"{TRAINER} --fp16 --learning_rate {rate} --deepspeed ds.json", config)
         assert conflicts(plan) == ([("optimizer.params.lr", 1e-5, 3e-5, "refused")] if refused else [])
 
+    def test_a_learning_rate_that_the_command_leaves_open_is_no_clash(self, tmp_path: Path) -> None:
+        config = '{"train_micro_batch_size_per_gpu": "auto", "optimizer": {"params": {"lr": 3e-5}}}'
+        assert conflicts(plan_of(tmp_path, f"{TRAINER} --learning_rate $1 --deepspeed ds.json", config)) == []
+
+    @pytest.mark.parametrize(
+        ("steps", "arguments", "refused"),
+        [
+            ("warmup_num_steps", "", [0]),
+            ("warmup_num_steps", "--warmup_steps 500", []),
+            ("warmup_num_steps", "--warmup_steps 100", [100]),
+            ("warmup_num_steps", "--warmup_ratio 0.1", []),
+            ("warmup_num_steps", "--warmup_steps $2", []),
+            ("total_num_steps", "", []),
+            ("total_num_steps", "--max_steps 100", [100]),
+        ],
+    )
+    def test_steps_are_compared_where_an_argument_counts_them(
+        self, tmp_path: Path, steps: str, arguments: str, refused: list[int]
+    ) -> None:
+        config = f'{{"train_micro_batch_size_per_gpu": "auto", "scheduler": {{"params": {{"{steps}": 500}}}}}}'
+        plan = plan_of(tmp_path, f"{TRAINER} {arguments} --deepspeed ds.json", config)
+        assert [value for _, value, _, _ in conflicts(plan)] == refused
+
+    @pytest.mark.parametrize(
+        ("arguments", "refused"),
+        [
+            ("learning_rate=args.lr", [("optimizer.params.lr", 5e-5, 1e-4, "refused")]),
+            ("", [("optimizer.params.lr", 5e-5, 1e-4, "refused")]),
+            ("learning_rate=1e-4", []),
+            ("learning_rate=rate()", []),
+            ("**more", []),
+        ],
+    )
+    def test_a_program_names_the_file_that_is_compared(
+        self, tmp_path: Path, arguments: str, refused: list[object]
+    ) -> None:
+        program = (
+            "import argparse, transformers\nparser = argparse.ArgumentParser()\n"
+            "parser.add_argument('--lr', default=5e-5, type=float)\nargs = parser.parse_args()\n"
+            f"told = transformers.TrainingArguments('out', fp16=True, deepspeed='ds.json', {arguments})\n"
+            "transformers.Trainer(args=told).train()\n"
+        )
+        config = '{"train_micro_batch_size_per_gpu": "auto", "optimizer": {"params": {"lr": 1e-4}}}'
+        plan = plan_of(tmp_path, "torchrun --nproc_per_node 8 train.py", config, train__py=program)
+        assert conflicts(plan) == refused
+
+    def test_a_field_that_the_program_declares_has_its_own_default(self, tmp_path: Path) -> None:
+        program = (
+            "from dataclasses import dataclass, field\nimport transformers\n@dataclass\n"
+            "class TrainingArguments(transformers.TrainingArguments):\n    learning_rate: float = field(default=1e-4)\n"
+            "told, = transformers.HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()\n"
+            "transformers.Trainer(args=told).train()\n"
+        )
+        config = '{"train_micro_batch_size_per_gpu": "auto", "optimizer": {"params": {"lr": 1e-4}}}'
+        command = "torchrun --nproc_per_node 8 train.py --fp16 --output_dir out --deepspeed ds.json"
+        assert conflicts(plan_of(tmp_path, command, config, train__py=program)) == []
+
+    def test_classes_of_trl_have_a_rate_of_their_own(self, tmp_path: Path) -> None:
+        program = (
+            "import trl\ntold = trl.SFTConfig('out', bf16=True, deepspeed='ds.json')\n"
+            "trl.SFTTrainer(model='gpt2', args=told).train()\n"
+        )
+        config = '{"train_micro_batch_size_per_gpu": "auto", "optimizer": {"params": {"lr": 2e-5}}}'
+        assert conflicts(plan_of(tmp_path, "torchrun --nproc_per_node 8 train.py", config, train__py=program)) == []
+
+    @pytest.mark.parametrize(
+        ("config", "told"),
+        [
+            ('"bf16": {"enabled": "true"}, "fp16": {"enabled": "false"}', ["bf16.enabled"]),
+            ('"optimizer": {"params": {"lr": "1e-5"}}', ["optimizer.params.lr"]),
+            ('"scheduler": {"params": {"warmup_num_steps": "10"}}', ["scheduler.params.warmup_num_steps"]),
+            ('"bf16": {"enabled": "auto"}, "optimizer": {"params": {"lr": 1e-5, "torch_adam": "true"}}', []),
+        ],
+    )
+    def test_no_text_equals_what_the_trainer_has(self, tmp_path: Path, config: str, told: list[str]) -> None:
+        config = f'{{"train_micro_batch_size_per_gpu": "auto", {config}}}'
+        arguments = "--bf16 --learning_rate 1e-5 --warmup_steps 10 --deepspeed ds.json"
+        plan = plan_of(tmp_path, f"{TRAINER} {arguments}", config)
+        found = (member.fields for member in plan.collection("config.invalid"))  # type: ignore[attr-defined]
+        assert [each["key"].value for each in found if each["effect"].value == "compared"] == told
+
     @pytest.mark.parametrize("arguments", ["--per_device_train_batch_size 4", '"$@"'])
     def test_what_is_equal_or_hidden_is_no_conflict(self, tmp_path: Path, arguments: str) -> None:
         plan = plan_of(tmp_path, f"{TRAINER} --fp16 {arguments} --deepspeed ds.json", self.LITERAL)

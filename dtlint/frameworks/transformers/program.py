@@ -10,11 +10,12 @@ from dtlint.frameworks import GROUPING, Claim, Member, NamedFile, Reading
 from dtlint.frameworks import program as programs
 from dtlint.frameworks.adapters_python import added
 from dtlint.frameworks.argument_classes import is_used
+from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.deepspeed.dicts import written_dict
 from dtlint.frameworks.pytorch.checkpointing import variant
 from dtlint.frameworks.pytorch.model_loading import LOADERS
 from dtlint.frameworks.pytorch.names import PRECISIONS, converted
-from dtlint.frameworks.transformers.arguments import read_arguments
+from dtlint.frameworks.transformers.arguments import REPEATED, read_arguments
 from dtlint.languages.python.calls import Call, argument, calls, passed
 from dtlint.languages.python.program import Program, imports_from
 from dtlint.languages.python.reach import stands
@@ -27,6 +28,8 @@ LAYER = "transformers-python"
 _TRL = tuple(f"trl.{name}" for name in ("SFTConfig", "DPOConfig", "GRPOConfig", "RewardConfig", "KTOConfig"))
 _TRL_TRAINERS = tuple(f"trl.{name}" for name in ("SFTTrainer", "DPOTrainer", "GRPOTrainer", "RewardTrainer"))
 _ARGUMENTS = ("transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments")
+ARGUMENTS = "config.arguments"
+"""The collection of the Trainer's arguments of numbers."""
 ARGUMENTS_NAME = "TrainingArguments"
 """What the names of classes end with that hold the Trainer's arguments."""
 _TRAINERS = ("transformers.Trainer", "transformers.Seq2SeqTrainer")
@@ -61,8 +64,9 @@ def read(program: Program) -> Reading:
     told = _arguments(program, configs[0]) if len(configs) == 1 else Reading(LAYER)
     unseen = _unseen(program, configs) if frontend in _OF_TRAINER else ()
     claims, files = (*told.claims, *unseen, *_model_claims(program)), (*told.files, *_model_file(program))
-    grouping = {GROUPING: tuple(_grouping(program))}
-    return told._replace(claims=claims, files=files, frontend=frontend, collections={**told.collections, **grouping})
+    numbers = (*told.collections.get(ARGUMENTS, ()), *_unseen_numbers(program, configs))
+    more = {GROUPING: tuple(_grouping(program)), **({ARGUMENTS: numbers} if numbers else {})}
+    return told._replace(claims=claims, files=files, frontend=frontend, collections={**told.collections, **more})
 
 
 def _grouping(program: Program) -> Iterator[Member]:
@@ -111,7 +115,18 @@ def declared(program: Program) -> Reading:
         value = told.get(name) if name in program.arguments else None
         if isinstance(value, Value) and value.value is True and is_used(program, program.arguments[name]):
             claims.append(Claim("precision.compute", value._replace(value=name), name))
-    return Reading("transformers-declared", claims=tuple(claims))
+    numbers = tuple(_declared_numbers(program, told))
+    collections = {ARGUMENTS: numbers} if numbers else {}
+    return Reading("transformers-declared", claims=tuple(claims), collections=collections)
+
+
+def _declared_numbers(program: Program, told: Mapping[str, Setting]) -> Iterator[Member]:
+    """Arguments of numbers that the program declares, as members of `config.arguments`."""
+    for flag in REPEATED:
+        name = flag.replace("-", "_")
+        if name in told and name in program.arguments and is_used(program, program.arguments[name]):
+            place = program.arguments[name].place
+            yield Member(place, {**texts(place, name=flag), "value": told[name]})
 
 
 def _own_defaults(program: Program) -> dict[str, Setting]:
@@ -166,6 +181,16 @@ def _unseen(program: Program, configs: list[Call]) -> Iterator[Claim]:
         if reason:
             origin = Origin("written", configs[0].head if configs else None)
             yield Claim(SETTINGS[name], Unknown(reason, f"--set {SETTINGS[name]}=N", origin), name)
+
+
+def _unseen_numbers(program: Program, configs: list[Call]) -> Iterator[Member]:
+    """The numbers that one of several calls sets, as members of `config.arguments` that are not known."""
+    for flag in REPEATED:
+        name = flag.replace("-", "_")
+        if len(configs) > 1 and any(name in call.keywords for call in configs):
+            place = configs[0].head
+            unknown = Unknown(f"one of several calls sets {name}", "", Origin("written", place))
+            yield Member(place, {**texts(place, name=flag), "value": unknown})
 
 
 def _why_unseen(program: Program, configs: list[Call], name: str) -> str:
