@@ -267,9 +267,6 @@ class TestDeepSpeed:
         assert (found["batch.accumulation"], found["optimizer.clip"]) == (4, 0.5)
         assert found["loading.whole_copies"] == "all"
 
-    def test_parameters_stay_on_the_gpu_below_stage_three(self) -> None:
-        assert "sharding.offload_parameters" not in claims(deepspeed("zero_stage: 2", "offload_param_device: cpu"))
-
     def test_a_file_decides_alone(self) -> None:
         found = deepspeed("deepspeed_config_file: ds.json", "zero_stage: 3", beside="mixed_precision: bf16")
         assert [(file.role, file.path.text) for file in found.files] == [("deepspeed", "ds.json")]
@@ -307,6 +304,26 @@ class TestKeys:
             ("num_process", "refused", "num_processes"),
             ("zero_stag", "ignored", "zero_stage"),
         ]
+
+    @pytest.mark.parametrize(
+        ("key", "suggestion", "belongs"),
+        [
+            ("stage: 3", "zero_stage", ""),
+            ("offload_optimizer: cpu", "offload_optimizer_device", ""),
+            ("overlap_comm: true", "", "zero_optimization.overlap_comm in the file that deepspeed_config_file names"),
+            ("bf16: {enabled: true}", "", "bf16 in the file that deepspeed_config_file names"),
+            ("mixed_precision: bf16", "", "mixed_precision at the top level"),
+            ("train_batch_size: auto", "", ""),
+            ("note_of_mine: 2", "", ""),
+        ],
+    )
+    def test_deepspeeds_own_keys_work_in_its_own_file(self, key: str, suggestion: str, belongs: str) -> None:
+        found = members(deepspeed("zero_stage: 2", key), "config.unknown", "effect", "suggestion", "belongs")
+        assert found == [("ignored", suggestion, belongs)]
+
+    def test_a_section_that_is_not_read_has_no_keys_at_the_wrong_place(self) -> None:
+        found = config("distributed_type: MULTI_GPU\nnum_processes: 8\ndeepspeed_config: {overlap_comm: true}\n")
+        assert members(found, "config.unknown", "belongs") == [("",)]
 
     def test_a_field_that_some_releases_have_is_none_that_none_has(self) -> None:
         found = config("distributed_type: MULTI_CPU\nnum_processes: 2\nipex_config: {ipex: true}\ntp_confg: {}\n")

@@ -347,3 +347,40 @@ def test_a_program_that_is_told_nothing_but_the_config(tmp_path: Path, arguments
     config = '{"train_micro_batch_size_per_gpu": 4, "gradient_clipping": "auto", "zero_optimization": {"stage": 2}}'
     plan = plan_of(tmp_path, f"deepspeed --num_gpus 8 train.py {arguments} --deepspeed ds.json", config)
     assert bool(conflicts(plan)) is compared
+
+
+class TestBelowStage3:
+    FLAGS = "accelerate launch --use_deepspeed --num_processes 8 --num_machines 1"
+    LIGHTNING = """
+import lightning.pytorch as pl
+from lightning.pytorch.strategies import DeepSpeedStrategy
+pl.Trainer(devices=8, strategy=DeepSpeedStrategy(stage=2, offload_parameters=True)).fit(model, loader)
+"""
+    PLUGIN = """
+from accelerate import Accelerator, DeepSpeedPlugin
+accelerator = Accelerator(deepspeed_plugin=DeepSpeedPlugin(zero_stage=2, offload_param_device="cpu"))
+model, optimizer = accelerator.prepare(model, optimizer)
+"""
+
+    @pytest.mark.parametrize(
+        ("command", "program", "idle"),
+        [
+            (f"{FLAGS} --zero_stage 2 --offload_param_device cpu train.py", "", ["--offload_param_device"]),
+            (f"{FLAGS} --zero_stage 2 --offload_param_device none train.py", "", []),
+            (f"{FLAGS} --zero_stage 3 --offload_param_device cpu train.py", "", []),
+            (f"{FLAGS} --zero_stage $STAGE --offload_param_device cpu train.py", "", []),
+            ("accelerate launch --config_file acc.yaml train.py", "", ["offload_param_device"]),
+            ("accelerate launch --config_file acc.yaml --zero_stage 3 train.py", "", []),
+            (f"{FLAGS} train.py", PLUGIN, ["offload_param_device"]),
+            ("python train.py", LIGHTNING, ["offload_parameters"]),
+            ("python train.py", LIGHTNING.replace("stage=2", "stage=3"), []),
+        ],
+    )
+    def test_parameters_stay_on_the_gpu(self, tmp_path: Path, command: str, program: str, idle: list[str]) -> None:
+        config = "distributed_type: DEEPSPEED\nnum_machines: 1\nnum_processes: 8\n"
+        section = "deepspeed_config: {zero_stage: 2, offload_param_device: cpu}\n"
+        file = {"acc__yaml": config + section} if "acc.yaml" in command else {}
+        plan = plan_of(tmp_path, command, train__py=program, **file)
+        found = [member.fields["key"].value for member in plan.collection("config.inert")]  # type: ignore[attr-defined]
+        assert [key for key in found if "offload" in key] == idle
+        assert not idle or plan.value("sharding.offload_parameters") in (None, "none")

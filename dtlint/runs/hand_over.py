@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dtlint.frameworks import AUTO, Claim, Member, Reading
 from dtlint.plan.derived.registry import TRAINERS
 from dtlint.record import NamedTuple
+from dtlint.runs.below_stage_3 import OFFLOAD, offloads_nothing
 from dtlint.runs.claimed import CONFIG, claimed, says, text_in, trainer_place, word_in
 from dtlint.runs.quoted import quoted
 from dtlint.runs.repeated import MATCHED, TRAINER, conflicts, default_conflicts, has_no_decay, owned_by_lightning
@@ -42,8 +43,16 @@ def hand_over(readings: Sequence[Reading], settings: Mapping[str, Setting]) -> H
     """Apply what the front end does to the settings that its readers and those of the framework claim.
 
     Collections: config.conflicts (literals that differ from an argument that is not written), config.left_out (what
-    the Trainer is told and the file does not take over), config.exchanged (an optimizer that becomes another one).
+    the Trainer is told and the file does not take over), config.exchanged (an optimizer that becomes another one),
+    config.inert (parameters that stay on the GPU below stage 3).
     """
+    idle = offloads_nothing(readings, settings)
+    handed = _handed(readings, {name: value for name, value in settings.items() if not idle or name != OFFLOAD})
+    inert = (*handed.collections.get("config.inert", ()), *idle)
+    return handed._replace(collections={**handed.collections, "config.inert": inert}) if idle else handed
+
+
+def _handed(readings: Sequence[Reading], settings: Mapping[str, Setting]) -> HandOver:
     frontend = word_in(settings, "frontend")
     if frontend in TRAINERS:
         filled = _filled(settings)

@@ -72,8 +72,8 @@ def _deepspeed(given: Given) -> Iterator[Claim]:
     stage = given.known("zero_stage")
     if stage not in (0, "0"):
         yield from one(given, "offload_optimizer_device", "sharding.offload_optimizer", word)
+    yield from one(given, "offload_param_device", "sharding.offload_parameters", word)
     if stage in (None, 3, "3"):
-        yield from one(given, "offload_param_device", "sharding.offload_parameters", word)
         yield from switched(given, "zero3_init_flag", "loading.whole_copies", "none", "all")
 
 
