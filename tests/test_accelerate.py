@@ -865,3 +865,39 @@ def test_what_is_not_sharded_under_multi_gpu_has_to_fit(
     (tmp_path / "run.sh").write_text(f"{command}\n")
     found = check([tmp_path], {"cluster.gpu": "RTX4090-24GB", "cluster.gpu_memory_gib": 24}).findings
     assert [each.severity for each in found if each.rule == "undersized-memory-oom"] == severity
+
+
+class TestNamedGpus:
+    """gpu_ids becomes CUDA_VISIBLE_DEVICES, and every machine starts num_processes // num_machines processes."""
+
+    @pytest.mark.parametrize(
+        ("line", "named"),
+        [
+            ("gpu_ids: 0,1,2", 3),
+            ("gpu_ids: '5'", 1),
+            ("gpu_ids: all", None),
+            ("gpu_ids: 0,1\nuse_cpu: true", None),
+        ],
+    )
+    def test_they_are_counted(self, line: str, named: int | None) -> None:
+        found = claims(config(f"distributed_type: MULTI_GPU\nnum_machines: 2\nnum_processes: 4\n{line}\n"))
+        assert found.get("launch.named_gpus") == named
+
+    @pytest.mark.parametrize(
+        ("flags", "told"),
+        [
+            ("--num_machines 1 --gpu_ids 0,1 --num_processes 4", ["error"]),
+            ("--num_machines 1 --gpu_ids 0,1,2,3 --num_processes 4", []),
+            ("--num_machines 1 --gpu_ids 0,1,2,3 --num_processes 3", []),
+            ("--num_machines 1 --gpu_ids $IDS --num_processes 3", []),
+            ("--num_machines 2 --gpu_ids 0,1,2,3 --num_processes 4", ["warning"]),
+            ("--num_machines 2 --gpu_ids 0,1,2,3 --num_processes 8", []),
+            ("--num_machines 2 --gpu_ids 0,1 --num_processes 8", ["error"]),
+        ],
+    )
+    def test_each_process_needs_one(self, tmp_path: Path, flags: str, told: list[str]) -> None:
+        command = f"CUDA_VISIBLE_DEVICES=0,1,2,3 accelerate launch --multi_gpu {flags}"
+        (tmp_path / "run.sh").write_text(f"{command} --machine_rank $R --main_process_ip $H train.py\n")
+        found = check([tmp_path]).findings
+        assert [each.severity for each in found if each.rule == "num-processes-vs-machines"] == told
+        assert not [each for each in found if each.rule in ("hostfile-slot-mismatch", "idle-gpus")]
