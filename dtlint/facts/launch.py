@@ -36,6 +36,14 @@ def starter(plan: Plan) -> FactValue:
     return str(name.value) if isinstance(name, Value) else "none"
 
 
+@register("launch.told_outside", "flag", "", (), "torchrun-doc")
+def told_outside(plan: Plan) -> FactValue:
+    """Whether whoever starts the script may tell where the nodes meet: nothing in it starts the launch on other
+    machines, whose environment it would make, and its launcher asks the environment.
+    """
+    return bool(plan.collection("launch.inherited")) and not plan.collection("launch.starters")
+
+
 @register("launch.meets_itself", "flag", "", (), "torchrun-doc")
 def meets_itself(plan: Plan) -> FactValue:
     """Whether each machine asks itself for the address at which all are to meet."""
