@@ -384,3 +384,45 @@ model, optimizer = accelerator.prepare(model, optimizer)
         found = [member.fields["key"].value for member in plan.collection("config.inert")]  # type: ignore[attr-defined]
         assert [key for key in found if "offload" in key] == idle
         assert not idle or plan.value("sharding.offload_parameters") in (None, "none")
+
+
+class TestAdaptersOfAProgram:
+    """What a program says of its adapters, and of how it stores the weights beside them."""
+
+    PROGRAM = """
+import argparse, torch
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig, Trainer, TrainingArguments
+parser = argparse.ArgumentParser()
+parser.add_argument("--use_lora", action="store_true")
+parser.add_argument("--q_lora", action="store_true")
+parser.add_argument("--lora_r", type=int, default=16)
+args = parser.parse_args()
+told = TrainingArguments("out", bf16=True)
+config = BitsAndBytesConfig(load_in_4bit=True) if args.q_lora else None
+model = AutoModelForCausalLM.from_pretrained("gpt2", torch_dtype=torch.bfloat16, quantization_config=config)
+if args.use_lora:
+    model = get_peft_model(model, LoraConfig(r=args.lora_r))
+Trainer(model=model, args=told).train()
+"""
+
+    @pytest.mark.parametrize(
+        ("flags", "change", "rank", "stored"),
+        [
+            ("--use_lora", ("", ""), 16, "bf16"),
+            ("--use_lora --lora_r 4", ("", ""), 4, "bf16"),
+            ("--use_lora --q_lora", ("", ""), 16, "nf4"),
+            ("--use_lora", ("r=args.lora_r", "modules_to_save=['lm_head']"), "?", "?"),
+            ("--use_lora", ("r=args.lora_r", ""), 8, "bf16"),
+            ("--use_lora", ('"gpt2", ', '"gpt2", load_in_8bit=eight(), '), 16, "?"),
+            ("--use_lora", ("import argparse", "import unsloth, argparse"), 16, "?"),
+        ],
+    )
+    def test_they_are_known(
+        self, tmp_path: Path, flags: str, change: tuple[str, str], rank: object, stored: object
+    ) -> None:
+        plan = plan_of(
+            tmp_path, f"torchrun --nproc_per_node 8 train.py {flags}", train__py=self.PROGRAM.replace(*change)
+        )
+        found = [plan.value(name) for name in ("model.lora_rank", "precision.frozen")]
+        assert ["?" if each is None else each for each in found] == [rank, stored]

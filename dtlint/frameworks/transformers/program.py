@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeGuard
 
 from dtlint.frameworks import GROUPING, Claim, Member, NamedFile, Reading
@@ -21,6 +22,7 @@ from dtlint.languages.python.program import Program, imports_from
 from dtlint.languages.python.reach import stands
 from dtlint.languages.python.tree import Module
 from dtlint.languages.traced import Piece, Word, literal_word
+from dtlint.source import Span
 from dtlint.value import Choice, Origin, Plain, Setting, Unknown, Value
 
 LAYER = "transformers-python"
@@ -35,7 +37,15 @@ ARGUMENTS_NAME = "TrainingArguments"
 _TRAINERS = ("transformers.Trainer", "transformers.Seq2SeqTrainer")
 _GROUPING_TRAINERS = tuple(f"trl.{name}" for name in ("GRPOTrainer", "RLOOTrainer"))
 _ACCELERATOR = ("accelerate.Accelerator",)
-_QUANTIZERS = ("transformers.BitsAndBytesConfig",)
+_QUANTIZERS = tuple(
+    f"transformers.{name}Config" for name in ("BitsAndBytes", "GPTQ", "Awq", "Hqq", "Quanto", "TorchAo", "Aqlm", "Eetq")
+)
+_FEW_BITS = ("load_in_4bit", "load_in_8bit")
+"""Arguments of from_pretrained that quantize."""
+_OTHER_LOADERS = re.compile(
+    r"\bunsloth\b|from_quantized|auto_gptq|\bhqq\b|quanto|torchao|replace_with_bnb|bitsandbytes\.nn"
+)
+"""What a program names that stores weights in few bits by itself."""
 _CONFIGS = ("transformers.AutoConfig.from_pretrained", "transformers.LlamaConfig.from_pretrained")
 
 _OF_TRAINER = ("transformers", "trl")
@@ -228,12 +238,17 @@ def _model_claims(program: Program) -> Iterator[Claim]:
 
 def _loaded(load: Call) -> Iterator[Claim]:
     yield from _named(load)
+    for claim in _loaded_format(load):
+        assert isinstance(claim.value, Value)
+        yield Claim("precision.master", claim.value._replace(value="none"), claim.name)
+
+
+def _loaded_format(load: Call) -> Iterator[Claim]:
+    """The 16-bit format that a load asks for."""
     value = argument(load, "torch_dtype") or argument(load, "dtype")
-    if value is None or isinstance(value, Choice):
-        return
-    found = converted(value, PRECISIONS)
+    found = converted(value, PRECISIONS) if value is not None and not isinstance(value, Choice) else None
     if isinstance(found, Value) and found.value in ("bf16", "fp16"):
-        yield Claim("precision.master", found._replace(value="none"), "torch_dtype")
+        yield Claim("precision.frozen", found, "torch_dtype")
 
 
 def _named(load: Call) -> Iterator[Claim]:
@@ -268,13 +283,60 @@ def _model_word(load: Call) -> Word | None:
 
 
 def _adapters(program: Program) -> Iterator[Claim]:
-    """Adapters or quantization somewhere in the program leave open what is trained, unless an argument says it."""
-    for name, found, reason in (
-        ("model.lora_rank", added(program), "the program may train adapters"),
-        ("precision.frozen", _standing(program, _QUANTIZERS), "the program may quantize the frozen weights"),
-    ):
-        if found:
-            yield Claim(name, Unknown(reason, "", Origin("written", found[0].head)), found[0].name)
+    """The adapters that the program certainly adds; those that it may add, or quantization, leave open what is trained
+    and how the rest is stored, unless an argument says it.
+    """
+    adapters = added(program)
+    few = [call.head for call in _standing(program, _QUANTIZERS)] or (list(_few_bits(program)) if adapters else [])
+    rank = _rank(adapters)
+    if rank is not None:
+        yield rank
+    elif adapters:
+        origin = Origin("written", adapters[0].head)
+        yield Claim("model.lora_rank", Unknown("the program may train adapters", "", origin), adapters[0].name)
+    if few:
+        reason = "the program may quantize the frozen weights"
+        yield Claim("precision.frozen", Unknown(reason, "", Origin("written", few[0])))
+    elif rank is not None:
+        yield from _stored(program)
+
+
+def _stored(program: Program) -> Iterator[Claim]:
+    """The 16-bit format in which the one model is loaded, where nothing quantizes it."""
+    loads = _standing(program, LOADERS)
+    yield from _loaded_format(loads[0]) if len(loads) == 1 else ()
+
+
+_OWN_RANK = 8
+"""The rank that peft.LoraConfig has unasked (peft 0.13 tuners/lora/config.py)."""
+
+
+def _rank(adapters: Sequence[Call]) -> Claim | None:
+    """The rank of the adapters that the program certainly adds, where they are all that it trains."""
+    configs = [call for call in adapters if call.name == "peft.LoraConfig"]
+    if len(configs) != 1 or configs[0].open or stands(configs[0].place) is not True:
+        return None
+    rank, saved = argument(configs[0], "r"), argument(configs[0], "modules_to_save")
+    if saved is not None and not (isinstance(saved, Value) and saved.value is None):
+        return None
+    if rank is None:
+        return Claim("model.lora_rank", Value(_OWN_RANK, Origin("default", configs[0].head, note="peft")), "r")
+    return Claim("model.lora_rank", rank, "r") if _is_number(rank) and rank.value not in (0, None) else None
+
+
+def _few_bits(program: Program) -> Iterator[Span]:
+    """Where the program may be told to quantize weights, or has a library that does."""
+    loads = _standing(program, LOADERS)
+    yield from (call.head for call in loads if call.open or any(_is_few(call, name) for name in _FEW_BITS))
+    for module in program.modules.values():
+        found = _OTHER_LOADERS.search(module.source.text)
+        if found is not None:
+            yield module.source.span(*found.span())
+
+
+def _is_few(call: Call, name: str) -> bool:
+    value = argument(call, name)
+    return value is not None and not (isinstance(value, Value) and not value.value)
 
 
 _SPELLINGS = {setting: name for name, setting in reversed(list(SETTINGS.items()))}
