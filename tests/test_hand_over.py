@@ -426,3 +426,28 @@ Trainer(model=model, args=told).train()
         )
         found = [plan.value(name) for name in ("model.lora_rank", "precision.frozen")]
         assert ["?" if each is None else each for each in found] == [rank, stored]
+
+
+@pytest.mark.parametrize(
+    ("lost", "shown"),
+    [
+        ("--seed 1 --output_dir out &> out/log", "--seed 1 --output_dir out"),
+        ("--seed 1 2>&1 | tee log", "--seed 1"),
+        ("--seed 1 \\\n --bf16", "--seed 1 --bf16"),
+        (
+            " ".join(f"--word{number} {number}" for number in range(30)),
+            "--word0 0 --word1 1 --word2 2 --word3 3 --word4 4 --word5 5",
+        ),
+    ],
+)
+def test_lost_words_are_shown_whole_and_without_what_the_shell_keeps(tmp_path: Path, lost: str, shown: str) -> None:
+    plan = plan_of(tmp_path, f"{TRAINER} --bf16 \\ \n  {lost}")
+    (member,) = plan.collection("launch.lost")
+    assert member.fields["words"].value == shown  # type: ignore[attr-defined]
+
+
+def test_keys_that_are_refused_together_are_told_in_the_plural(tmp_path: Path) -> None:
+    config = '{"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"quux": 1, "frobnicate": 2}}'
+    plan_of(tmp_path, f"{TRAINER} --deepspeed ds.json", config)
+    (found,) = (each.message for each in check([tmp_path]).findings if each.rule == "unknown-setting")
+    assert found == "'quux', 'frobnicate' are not known here and are refused at start-up"
