@@ -267,9 +267,6 @@ class TestDeepSpeed:
         assert (found["batch.accumulation"], found["optimizer.clip"]) == (4, 0.5)
         assert found["loading.whole_copies"] == "all"
 
-    def test_parameters_stay_on_the_gpu_below_stage_three(self) -> None:
-        assert "sharding.offload_parameters" not in claims(deepspeed("zero_stage: 2", "offload_param_device: cpu"))
-
     def test_a_file_decides_alone(self) -> None:
         found = deepspeed("deepspeed_config_file: ds.json", "zero_stage: 3", beside="mixed_precision: bf16")
         assert [(file.role, file.path.text) for file in found.files] == [("deepspeed", "ds.json")]
@@ -307,6 +304,26 @@ class TestKeys:
             ("num_process", "refused", "num_processes"),
             ("zero_stag", "ignored", "zero_stage"),
         ]
+
+    @pytest.mark.parametrize(
+        ("key", "suggestion", "belongs"),
+        [
+            ("stage: 3", "zero_stage", ""),
+            ("offload_optimizer: cpu", "offload_optimizer_device", ""),
+            ("overlap_comm: true", "", "zero_optimization.overlap_comm in the file that deepspeed_config_file names"),
+            ("bf16: {enabled: true}", "", "bf16 in the file that deepspeed_config_file names"),
+            ("mixed_precision: bf16", "", "mixed_precision at the top level"),
+            ("train_batch_size: auto", "", ""),
+            ("note_of_mine: 2", "", ""),
+        ],
+    )
+    def test_deepspeeds_own_keys_work_in_its_own_file(self, key: str, suggestion: str, belongs: str) -> None:
+        found = members(deepspeed("zero_stage: 2", key), "config.unknown", "effect", "suggestion", "belongs")
+        assert found == [("ignored", suggestion, belongs)]
+
+    def test_a_section_that_is_not_read_has_no_keys_at_the_wrong_place(self) -> None:
+        found = config("distributed_type: MULTI_GPU\nnum_processes: 8\ndeepspeed_config: {overlap_comm: true}\n")
+        assert members(found, "config.unknown", "belongs") == [("",)]
 
     def test_a_field_that_some_releases_have_is_none_that_none_has(self) -> None:
         found = config("distributed_type: MULTI_CPU\nnum_processes: 2\nipex_config: {ipex: true}\ntp_confg: {}\n")
@@ -848,3 +865,39 @@ def test_what_is_not_sharded_under_multi_gpu_has_to_fit(
     (tmp_path / "run.sh").write_text(f"{command}\n")
     found = check([tmp_path], {"cluster.gpu": "RTX4090-24GB", "cluster.gpu_memory_gib": 24}).findings
     assert [each.severity for each in found if each.rule == "undersized-memory-oom"] == severity
+
+
+class TestNamedGpus:
+    """gpu_ids becomes CUDA_VISIBLE_DEVICES, and every machine starts num_processes // num_machines processes."""
+
+    @pytest.mark.parametrize(
+        ("line", "named"),
+        [
+            ("gpu_ids: 0,1,2", 3),
+            ("gpu_ids: '5'", 1),
+            ("gpu_ids: all", None),
+            ("gpu_ids: 0,1\nuse_cpu: true", None),
+        ],
+    )
+    def test_they_are_counted(self, line: str, named: int | None) -> None:
+        found = claims(config(f"distributed_type: MULTI_GPU\nnum_machines: 2\nnum_processes: 4\n{line}\n"))
+        assert found.get("launch.named_gpus") == named
+
+    @pytest.mark.parametrize(
+        ("flags", "told"),
+        [
+            ("--num_machines 1 --gpu_ids 0,1 --num_processes 4", ["error"]),
+            ("--num_machines 1 --gpu_ids 0,1,2,3 --num_processes 4", []),
+            ("--num_machines 1 --gpu_ids 0,1,2,3 --num_processes 3", []),
+            ("--num_machines 1 --gpu_ids $IDS --num_processes 3", []),
+            ("--num_machines 2 --gpu_ids 0,1,2,3 --num_processes 4", ["warning"]),
+            ("--num_machines 2 --gpu_ids 0,1,2,3 --num_processes 8", []),
+            ("--num_machines 2 --gpu_ids 0,1 --num_processes 8", ["error"]),
+        ],
+    )
+    def test_each_process_needs_one(self, tmp_path: Path, flags: str, told: list[str]) -> None:
+        command = f"CUDA_VISIBLE_DEVICES=0,1,2,3 accelerate launch --multi_gpu {flags}"
+        (tmp_path / "run.sh").write_text(f"{command} --machine_rank $R --main_process_ip $H train.py\n")
+        found = check([tmp_path]).findings
+        assert [each.severity for each in found if each.rule == "num-processes-vs-machines"] == told
+        assert not [each for each in found if each.rule in ("hostfile-slot-mismatch", "idle-gpus")]

@@ -78,6 +78,87 @@ class TestConflicts:
         plan = plan_of(tmp_path, f"{TRAINER} --fp16 --learning_rate {rate} --deepspeed ds.json", config)
         assert conflicts(plan) == ([("optimizer.params.lr", 1e-5, 3e-5, "refused")] if refused else [])
 
+    def test_a_learning_rate_that_the_command_leaves_open_is_no_clash(self, tmp_path: Path) -> None:
+        config = '{"train_micro_batch_size_per_gpu": "auto", "optimizer": {"params": {"lr": 3e-5}}}'
+        assert conflicts(plan_of(tmp_path, f"{TRAINER} --learning_rate $1 --deepspeed ds.json", config)) == []
+
+    @pytest.mark.parametrize(
+        ("steps", "arguments", "refused"),
+        [
+            ("warmup_num_steps", "", [0]),
+            ("warmup_num_steps", "--warmup_steps 500", []),
+            ("warmup_num_steps", "--warmup_steps 100", [100]),
+            ("warmup_num_steps", "--warmup_ratio 0.1", []),
+            ("warmup_num_steps", "--warmup_steps $2", []),
+            ("total_num_steps", "", []),
+            ("total_num_steps", "--max_steps 100", [100]),
+        ],
+    )
+    def test_steps_are_compared_where_an_argument_counts_them(
+        self, tmp_path: Path, steps: str, arguments: str, refused: list[int]
+    ) -> None:
+        config = f'{{"train_micro_batch_size_per_gpu": "auto", "scheduler": {{"params": {{"{steps}": 500}}}}}}'
+        plan = plan_of(tmp_path, f"{TRAINER} {arguments} --deepspeed ds.json", config)
+        assert [value for _, value, _, _ in conflicts(plan)] == refused
+
+    @pytest.mark.parametrize(
+        ("arguments", "refused"),
+        [
+            ("learning_rate=args.lr", [("optimizer.params.lr", 5e-5, 1e-4, "refused")]),
+            ("", [("optimizer.params.lr", 5e-5, 1e-4, "refused")]),
+            ("learning_rate=1e-4", []),
+            ("learning_rate=rate()", []),
+            ("**more", []),
+        ],
+    )
+    def test_a_program_names_the_file_that_is_compared(
+        self, tmp_path: Path, arguments: str, refused: list[object]
+    ) -> None:
+        program = (
+            "import argparse, transformers\nparser = argparse.ArgumentParser()\n"
+            "parser.add_argument('--lr', default=5e-5, type=float)\nargs = parser.parse_args()\n"
+            f"told = transformers.TrainingArguments('out', fp16=True, deepspeed='ds.json', {arguments})\n"
+            "transformers.Trainer(args=told).train()\n"
+        )
+        config = '{"train_micro_batch_size_per_gpu": "auto", "optimizer": {"params": {"lr": 1e-4}}}'
+        plan = plan_of(tmp_path, "torchrun --nproc_per_node 8 train.py", config, train__py=program)
+        assert conflicts(plan) == refused
+
+    def test_a_field_that_the_program_declares_has_its_own_default(self, tmp_path: Path) -> None:
+        program = (
+            "from dataclasses import dataclass, field\nimport transformers\n@dataclass\n"
+            "class TrainingArguments(transformers.TrainingArguments):\n    learning_rate: float = field(default=1e-4)\n"
+            "told, = transformers.HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()\n"
+            "transformers.Trainer(args=told).train()\n"
+        )
+        config = '{"train_micro_batch_size_per_gpu": "auto", "optimizer": {"params": {"lr": 1e-4}}}'
+        command = "torchrun --nproc_per_node 8 train.py --fp16 --output_dir out --deepspeed ds.json"
+        assert conflicts(plan_of(tmp_path, command, config, train__py=program)) == []
+
+    def test_classes_of_trl_have_a_rate_of_their_own(self, tmp_path: Path) -> None:
+        program = (
+            "import trl\ntold = trl.SFTConfig('out', bf16=True, deepspeed='ds.json')\n"
+            "trl.SFTTrainer(model='gpt2', args=told).train()\n"
+        )
+        config = '{"train_micro_batch_size_per_gpu": "auto", "optimizer": {"params": {"lr": 2e-5}}}'
+        assert conflicts(plan_of(tmp_path, "torchrun --nproc_per_node 8 train.py", config, train__py=program)) == []
+
+    @pytest.mark.parametrize(
+        ("config", "told"),
+        [
+            ('"bf16": {"enabled": "true"}, "fp16": {"enabled": "false"}', ["bf16.enabled"]),
+            ('"optimizer": {"params": {"lr": "1e-5"}}', ["optimizer.params.lr"]),
+            ('"scheduler": {"params": {"warmup_num_steps": "10"}}', ["scheduler.params.warmup_num_steps"]),
+            ('"bf16": {"enabled": "auto"}, "optimizer": {"params": {"lr": 1e-5, "torch_adam": "true"}}', []),
+        ],
+    )
+    def test_no_text_equals_what_the_trainer_has(self, tmp_path: Path, config: str, told: list[str]) -> None:
+        config = f'{{"train_micro_batch_size_per_gpu": "auto", {config}}}'
+        arguments = "--bf16 --learning_rate 1e-5 --warmup_steps 10 --deepspeed ds.json"
+        plan = plan_of(tmp_path, f"{TRAINER} {arguments}", config)
+        found = (member.fields for member in plan.collection("config.invalid"))  # type: ignore[attr-defined]
+        assert [each["key"].value for each in found if each["effect"].value == "compared"] == told
+
     @pytest.mark.parametrize("arguments", ["--per_device_train_batch_size 4", '"$@"'])
     def test_what_is_equal_or_hidden_is_no_conflict(self, tmp_path: Path, arguments: str) -> None:
         plan = plan_of(tmp_path, f"{TRAINER} --fp16 {arguments} --deepspeed ds.json", self.LITERAL)
@@ -296,3 +377,107 @@ def test_a_program_that_is_told_nothing_but_the_config(tmp_path: Path, arguments
     config = '{"train_micro_batch_size_per_gpu": 4, "gradient_clipping": "auto", "zero_optimization": {"stage": 2}}'
     plan = plan_of(tmp_path, f"deepspeed --num_gpus 8 train.py {arguments} --deepspeed ds.json", config)
     assert bool(conflicts(plan)) is compared
+
+
+class TestBelowStage3:
+    FLAGS = "accelerate launch --use_deepspeed --num_processes 8 --num_machines 1"
+    LIGHTNING = """
+import lightning.pytorch as pl
+from lightning.pytorch.strategies import DeepSpeedStrategy
+pl.Trainer(devices=8, strategy=DeepSpeedStrategy(stage=2, offload_parameters=True)).fit(model, loader)
+"""
+    PLUGIN = """
+from accelerate import Accelerator, DeepSpeedPlugin
+accelerator = Accelerator(deepspeed_plugin=DeepSpeedPlugin(zero_stage=2, offload_param_device="cpu"))
+model, optimizer = accelerator.prepare(model, optimizer)
+"""
+
+    @pytest.mark.parametrize(
+        ("command", "program", "idle"),
+        [
+            (f"{FLAGS} --zero_stage 2 --offload_param_device cpu train.py", "", ["--offload_param_device"]),
+            (f"{FLAGS} --zero_stage 2 --offload_param_device none train.py", "", []),
+            (f"{FLAGS} --zero_stage 3 --offload_param_device cpu train.py", "", []),
+            (f"{FLAGS} --zero_stage $STAGE --offload_param_device cpu train.py", "", []),
+            ("accelerate launch --config_file acc.yaml train.py", "", ["offload_param_device"]),
+            ("accelerate launch --config_file acc.yaml --zero_stage 3 train.py", "", []),
+            (f"{FLAGS} train.py", PLUGIN, ["offload_param_device"]),
+            ("python train.py", LIGHTNING, ["offload_parameters"]),
+            ("python train.py", LIGHTNING.replace("stage=2", "stage=3"), []),
+        ],
+    )
+    def test_parameters_stay_on_the_gpu(self, tmp_path: Path, command: str, program: str, idle: list[str]) -> None:
+        config = "distributed_type: DEEPSPEED\nnum_machines: 1\nnum_processes: 8\n"
+        section = "deepspeed_config: {zero_stage: 2, offload_param_device: cpu}\n"
+        file = {"acc__yaml": config + section} if "acc.yaml" in command else {}
+        plan = plan_of(tmp_path, command, train__py=program, **file)
+        found = [member.fields["key"].value for member in plan.collection("config.inert")]  # type: ignore[attr-defined]
+        assert [key for key in found if "offload" in key] == idle
+        assert not idle or plan.value("sharding.offload_parameters") in (None, "none")
+
+
+class TestAdaptersOfAProgram:
+    """What a program says of its adapters, and of how it stores the weights beside them."""
+
+    PROGRAM = """
+import argparse, torch
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig, Trainer, TrainingArguments
+parser = argparse.ArgumentParser()
+parser.add_argument("--use_lora", action="store_true")
+parser.add_argument("--q_lora", action="store_true")
+parser.add_argument("--lora_r", type=int, default=16)
+args = parser.parse_args()
+told = TrainingArguments("out", bf16=True)
+config = BitsAndBytesConfig(load_in_4bit=True) if args.q_lora else None
+model = AutoModelForCausalLM.from_pretrained("gpt2", torch_dtype=torch.bfloat16, quantization_config=config)
+if args.use_lora:
+    model = get_peft_model(model, LoraConfig(r=args.lora_r))
+Trainer(model=model, args=told).train()
+"""
+
+    @pytest.mark.parametrize(
+        ("flags", "change", "rank", "stored"),
+        [
+            ("--use_lora", ("", ""), 16, "bf16"),
+            ("--use_lora --lora_r 4", ("", ""), 4, "bf16"),
+            ("--use_lora --q_lora", ("", ""), 16, "nf4"),
+            ("--use_lora", ("r=args.lora_r", "modules_to_save=['lm_head']"), "?", "?"),
+            ("--use_lora", ("r=args.lora_r", ""), 8, "bf16"),
+            ("--use_lora", ('"gpt2", ', '"gpt2", load_in_8bit=eight(), '), 16, "?"),
+            ("--use_lora", ("import argparse", "import unsloth, argparse"), 16, "?"),
+        ],
+    )
+    def test_they_are_known(
+        self, tmp_path: Path, flags: str, change: tuple[str, str], rank: object, stored: object
+    ) -> None:
+        plan = plan_of(
+            tmp_path, f"torchrun --nproc_per_node 8 train.py {flags}", train__py=self.PROGRAM.replace(*change)
+        )
+        found = [plan.value(name) for name in ("model.lora_rank", "precision.frozen")]
+        assert ["?" if each is None else each for each in found] == [rank, stored]
+
+
+@pytest.mark.parametrize(
+    ("lost", "shown"),
+    [
+        ("--seed 1 --output_dir out &> out/log", "--seed 1 --output_dir out"),
+        ("--seed 1 2>&1 | tee log", "--seed 1"),
+        ("--seed 1 \\\n --bf16", "--seed 1 --bf16"),
+        (
+            " ".join(f"--word{number} {number}" for number in range(30)),
+            "--word0 0 --word1 1 --word2 2 --word3 3 --word4 4 --word5 5",
+        ),
+    ],
+)
+def test_lost_words_are_shown_whole_and_without_what_the_shell_keeps(tmp_path: Path, lost: str, shown: str) -> None:
+    plan = plan_of(tmp_path, f"{TRAINER} --bf16 \\ \n  {lost}")
+    (member,) = plan.collection("launch.lost")
+    assert member.fields["words"].value == shown  # type: ignore[attr-defined]
+
+
+def test_keys_that_are_refused_together_are_told_in_the_plural(tmp_path: Path) -> None:
+    config = '{"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"quux": 1, "frobnicate": 2}}'
+    plan_of(tmp_path, f"{TRAINER} --deepspeed ds.json", config)
+    (found,) = (each.message for each in check([tmp_path]).findings if each.rule == "unknown-setting")
+    assert found == "'quux', 'frobnicate' are not known here and are refused at start-up"

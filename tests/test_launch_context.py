@@ -532,3 +532,38 @@ class TestDevicesOfAStep:
 
     def test_a_step_without_gpus_of_slurm_sees_what_is_exported(self, tmp_path: Path) -> None:
         assert self.seen(tmp_path, f"{self.WITHOUT}{self.SHOWN}srun {self.LAUNCH}") == 1
+
+
+class TestMapsOfTheModel:
+    """Whether a model is loaded with a device map in a run of several processes, be the map computed."""
+
+    NONE = "device_map = None\n"
+    OWN = 'device_map = {"": int(os.environ["LOCAL_RANK"])}\n'
+
+    @pytest.mark.parametrize(
+        ("lines", "mapped", "apart"),
+        [
+            (OWN, '{"": int(os.environ["LOCAL_RANK"])}', "?"),
+            (
+                f'{NONE}if os.environ.get("LOCAL_RANK") is not None:\n    {OWN}',
+                '{"": int(os.environ["LOCAL_RANK"])}',
+                True,
+            ),
+            (f'{NONE}if "LOCAL_RANK" in os.environ:\n    {OWN}', '{"": int(os.environ["LOCAL_RANK"])}', True),
+            (f'device_map = "auto"\nif int(os.environ["WORLD_SIZE"]) != 1:\n    {NONE}', "?", "?"),
+            (f'{NONE}if int(os.environ.get("WORLD_SIZE", 1)) == 1:\n    device_map = "auto"\n', "?", "?"),
+            (f"{NONE}if quantized():\n    {OWN}", "?", "?"),
+            (f'device_map = "auto"\nif quantized():\n    {OWN}', '{"": int(os.environ["LOCAL_RANK"])}', "?"),
+            ("device_map = choose()\n", "?", "?"),
+        ],
+    )
+    def test_it_is_a_map(self, tmp_path: Path, lines: str, mapped: str, apart: object) -> None:
+        program = (
+            "import os\nimport torch.distributed\nfrom transformers import AutoModelForCausalLM\n"
+            f'{lines}model = AutoModelForCausalLM.from_pretrained("x/y", device_map=device_map)\nloss.backward()\n'
+        )
+        (tmp_path / "train.py").write_text(program, encoding="utf-8")
+        (plan,) = plans(tmp_path, "torchrun --nproc_per_node 8 train.py\n")
+        (loading,) = plan.collection("code.loadings")
+        found = [loading.fields.get(name) for name in ("mapped", "apart")]
+        assert ["?" if each is None else each.value for each in found] == [mapped, apart]

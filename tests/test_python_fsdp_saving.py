@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from dtlint.frameworks.code import trainer_states
 from dtlint.frameworks.pytorch.fsdp_saving import full_states
 from dtlint.languages.python import link, read_module
 from dtlint.source import Source
-from dtlint.value import Value
+from dtlint.value import Value, default
 
 IMPORTS = "from torch.distributed.fsdp import FullStateDictConfig, FullyShardedDataParallel as FSDP, StateDictType\n"
 
@@ -66,3 +67,35 @@ WITH = "    with FSDP.state_dict_type(model, StateDictType.FULL_STATE_DICT):\n  
 )
 def test_a_state_that_is_sent_or_loaded_is_not_saved(text: str, count: int) -> None:
     assert len(states(text)) == count
+
+
+TRAINER = "import torch\nfrom transformers import Trainer\n"
+MADE = "trainer = Trainer(model=model)\ntrainer.train()\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "by"),
+    [
+        (f"{TRAINER}{MADE}torch.save(trainer.model.state_dict(), 'x')\n", ["trainer"]),
+        (f"{TRAINER}def save(t):\n    torch.save(t.model.state_dict(), 'x')\n{MADE}save(trainer)\n", ["trainer"]),
+        (
+            f"{TRAINER}class Mine(Trainer):\n    def save_model(self, folder):\n"
+            "        torch.save(self.model.state_dict(), folder)\ntrainer = Mine(model=model)\ntrainer.train()\n",
+            ["trainer"],
+        ),
+        ("model = FSDP(net)\ntorch.save(model.state_dict(), 'x')\n", ["own"]),
+        ("model = FSDP(net)\ntorch.save(net.other.state_dict(), 'x')\n", []),
+        (f"{TRAINER}torch.save(net.model.state_dict(), 'x')\n", []),
+        (f"{TRAINER}{MADE}engine.update_weights(trainer.model.state_dict())\n", []),
+        (
+            f"{TRAINER}{MADE}with FSDP.state_dict_type(trainer.model, StateDictType.FULL_STATE_DICT, "
+            "FullStateDictConfig(True, True)):\n    torch.save(trainer.model.state_dict(), 'x')\n",
+            [],
+        ),
+    ],
+)
+def test_a_state_that_nothing_says_where_to_gather_stays_on_every_gpu(text: str, by: list[str]) -> None:
+    found = trainer_states.read(link({"train": read_module(Source("train.py", IMPORTS + text))}))
+    members = [member.fields for member in found.collections.get("code.full_states", ())]
+    assert [each["by"].value for each in members if isinstance(each["by"], Value)] == by
+    assert all(each[name] == default(False, "PyTorch") for each in members for name in ("offloads", "rank0_only"))

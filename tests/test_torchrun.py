@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from command_words import claims, fields, texts, words
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dtlint.api import check
 from dtlint.frameworks import Reading, swift
 from dtlint.frameworks.torchrun import read_launch, recognise, spell
 from dtlint.value import Value
@@ -281,3 +284,22 @@ class TestSwift:
     @pytest.mark.parametrize("command", ["swift infer --model x", "swift", "megatron export", "torchrun sft"])
     def test_other_commands_train_nothing(self, command: str) -> None:
         assert not swift.recognise(words(command))
+
+
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        ("export NNODES=2 NPROC_PER_NODE=8\nswift sft --model x", False),
+        ("export NNODES=2 NPROC_PER_NODE=8 NODE_RANK=$RANK\nmegatron sft --model x", False),
+        ("export FORCE_TORCHRUN=1 NNODES=2\nllamafactory-cli train x.yaml", False),
+        ("export NNODES=2 NPROC_PER_NODE=8\nxtuner train my.py", False),
+        ("export NNODES=2 NPROC_PER_NODE=8 NODE_RANK=1\nswift sft --model x", True),
+        ("export NNODES=2 NPROC_PER_NODE=8 MASTER_ADDR=127.0.0.1\nswift sft --model x", True),
+        ("export NNODES=2 NPROC_PER_NODE=8\nsrun --nodes 2 swift sft --model x", True),
+        ("torchrun --nnodes 2 --nproc_per_node 8 train.py", True),
+    ],
+)
+def test_an_address_that_the_environment_may_tell_is_not_the_default(tmp_path: Path, script: str, told: bool) -> None:
+    (tmp_path / "run.sh").write_text(f"{script}\n", encoding="utf-8")
+    found = [each.rule for each in check([tmp_path]).findings if each.severity == "error"]
+    assert ("rendezvous-self" in found) is told

@@ -237,6 +237,22 @@ class TestAdapters:
     def test_the_format_of_the_frozen_weights(self, arguments: str, stored: str) -> None:
         assert setting(f"--use_lora True --lora_r 8 {arguments}", "precision.frozen") == stored
 
+    @pytest.mark.parametrize(
+        ("arguments", "rank", "stored"),
+        [
+            ("--use_lora", 64, "not said"),
+            ("--lora_enable True", 64, "not said"),
+            ("--use_lora --lora_r 8", 8, "not said"),
+            ("--use_lora --q_lora", 64, "nf4"),
+            ("--use_lora --use_int8_training True", 64, "how the frozen weights are stored is the program's affair"),
+        ],
+    )
+    def test_descendants_of_fastchat_quantize_by_an_argument_alone(
+        self, arguments: str, rank: int, stored: str
+    ) -> None:
+        assert setting(f"--lazy_preprocess True {arguments}", "model.lora_rank") == rank
+        assert setting(f"--lazy_preprocess True {arguments}", "precision.frozen") == stored
+
     def test_it_is_not_known_where_only_the_program_knows(self) -> None:
         assert setting("--use_lora --lora_r 8", "precision.frozen") == (
             "how the frozen weights are stored is the program's affair"

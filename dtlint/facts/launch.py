@@ -36,6 +36,14 @@ def starter(plan: Plan) -> FactValue:
     return str(name.value) if isinstance(name, Value) else "none"
 
 
+@register("launch.told_outside", "flag", "", (), "torchrun-doc")
+def told_outside(plan: Plan) -> FactValue:
+    """Whether whoever starts the script may tell where the nodes meet: nothing in it starts the launch on other
+    machines, whose environment it would make, and its launcher asks the environment.
+    """
+    return bool(plan.collection("launch.inherited")) and not plan.collection("launch.starters")
+
+
 @register("launch.meets_itself", "flag", "", (), "torchrun-doc")
 def meets_itself(plan: Plan) -> FactValue:
     """Whether each machine asks itself for the address at which all are to meet."""
@@ -190,9 +198,11 @@ def as_written(plan: Plan) -> FactValue:
     return bool(plan.collection("config.by_path")) and not plan.open
 
 
-@register("launch.visible_gpus", "number", "GPUs", ("communication.env",), "CUDA programming guide")
+@register("launch.visible_gpus", "number", "GPUs", ("communication.env", "launch.named_gpus"), "CUDA programming guide")
 def visible_gpus(plan: Plan) -> FactValue:
-    """GPUs that CUDA_VISIBLE_DEVICES leaves to the processes of one machine."""
+    """GPUs that CUDA_VISIBLE_DEVICES leaves to the processes of one machine, be it set by the launcher."""
+    if isinstance(named := plan.get("launch.named_gpus"), Value) and isinstance(named.value, int):
+        return named.value
     pairs = plan.value("communication.env")
     for pair in pairs if isinstance(pairs, tuple) else ():
         if isinstance(pair, tuple) and len(pair) == 2 and pair[0] == VISIBLE and isinstance(pair[1], str):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dtlint.frameworks import Claim, Reading, torchrun
+from dtlint.frameworks.inherited import with_inherited
 from dtlint.frameworks.interpreter import program_name
 from dtlint.languages.traced import Word, setting_of
 
@@ -25,7 +26,7 @@ def read_launch(words: Sequence[Word], env: Mapping[str, Word]) -> Reading:
     """
     if env.keys() & {"NPROC_PER_NODE", "NNODES"}:
         options = {"PET_" + name: env[name] for name in _VARIABLES if name in env}
-        reading = torchrun.read_launch(words[:1], options)
+        reading = with_inherited(torchrun.read_launch(words[:1], options), env)
     else:
         reading = _one_process(words[0])
     return reading._replace(rest=tuple(words[1:]), frontend="ms-swift")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dtlint.frameworks import Claim, NamedFile, Reading, torchrun
+from dtlint.frameworks.inherited import with_inherited
 from dtlint.frameworks.interpreter import program_name
 from dtlint.frameworks.options import known_head
 from dtlint.languages.json_tree import Document
@@ -49,7 +50,7 @@ def read_launch(words: Sequence[Word], env: Mapping[str, Word]) -> Reading:
     module = literal_word(_MODULE, words[1].place)
     if env.keys() & {"NPROC_PER_NODE", "NNODES"}:
         options = {f"PET_{name}": env[own] for own, name in _VARIABLES.items() if own in env}
-        reading = torchrun.read_launch(words[:1], options)
+        reading = with_inherited(torchrun.read_launch(words[:1], options), env, "ADDR")
     elif any(known_head(word).startswith("--launcher") for word in words):
         reading = Reading("python", words[0].place, (Claim("launch.launcher", setting_of(words[0], "python")),))
     else:

@@ -56,6 +56,7 @@ SHORT: Mapping[str, str] = {
     "launch.nodes": "nodes",
     "launch.processes": "processes",
     "launch.processes_per_node": "processes per node",
+    "launch.named_gpus": "GPUs named",
     "launch.tasks_per_node": "tasks per node",
     "cluster.gpu": "GPU",
     "model.name": "model",

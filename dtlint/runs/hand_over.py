@@ -9,7 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dtlint.frameworks import AUTO, Claim, Member, Reading
 from dtlint.plan.derived.registry import TRAINERS
 from dtlint.record import NamedTuple
+from dtlint.runs.below_stage_3 import OFFLOAD, offloads_nothing
 from dtlint.runs.claimed import CONFIG, claimed, says, text_in, trainer_place, word_in
+from dtlint.runs.quoted import quoted
 from dtlint.runs.repeated import MATCHED, TRAINER, conflicts, default_conflicts, has_no_decay, owned_by_lightning
 from dtlint.runs.settle import DEEPSPEED_CONFIGS, starts_engine
 from dtlint.runs.trainer_arguments import refused_arguments
@@ -41,14 +43,22 @@ def hand_over(readings: Sequence[Reading], settings: Mapping[str, Setting]) -> H
     """Apply what the front end does to the settings that its readers and those of the framework claim.
 
     Collections: config.conflicts (literals that differ from an argument that is not written), config.left_out (what
-    the Trainer is told and the file does not take over), config.exchanged (an optimizer that becomes another one).
+    the Trainer is told and the file does not take over), config.exchanged (an optimizer that becomes another one),
+    config.inert (parameters that stay on the GPU below stage 3).
     """
+    idle = offloads_nothing(readings, settings)
+    handed = _handed(readings, {name: value for name, value in settings.items() if not idle or name != OFFLOAD})
+    inert = (*handed.collections.get("config.inert", ()), *idle)
+    return handed._replace(collections={**handed.collections, "config.inert": inert}) if idle else handed
+
+
+def _handed(readings: Sequence[Reading], settings: Mapping[str, Setting]) -> HandOver:
     frontend = word_in(settings, "frontend")
     if frontend in TRAINERS:
         filled = _filled(settings)
         config = _config(readings)
         trained = _trained(readings, {**filled, **_clip_unasked(readings, settings, config)}, config)
-        return trained._replace(collections={**trained.collections, **refused_arguments(readings, settings)})
+        return trained._replace(collections={**trained.collections, **_refused(readings, settings, config)})
     if frontend == "lightning":
         clashes = tuple(owned_by_lightning(readings))
         return HandOver(settings, {"config.conflicts": clashes} if clashes else {})
@@ -64,16 +74,23 @@ def _filled(settings: Mapping[str, Setting]) -> dict[str, Setting]:
     return {name: value for name, value in settings.items() if name in _SELF_FILLED or not _is_auto(value)}
 
 
+def _refused(
+    readings: Sequence[Reading], settings: Mapping[str, Setting], config: Reading | None
+) -> Mapping[str, tuple[Member, ...]]:
+    """What the Trainer refuses of its arguments, and of the config in whichever file it stands."""
+    found, texts = refused_arguments(readings, settings), quoted(readings, config) if config is not None else ()
+    return {**found, "config.invalid": (*found.get("config.invalid", ()), *texts)} if texts else found
+
+
 def _config(readings: Sequence[Reading]) -> Reading | None:
     """The DeepSpeed config that the Trainer is given: a file, or a dict of the program."""
     return next((reading for reading in readings if _is_config(reading) and not reading.unread), None)
 
 
 def _is_config(reading: Reading) -> bool:
-    """Whether a reading is of a config itself, and not of a program that names its file."""
-    if reading.files:
-        return False
-    return reading.layer in DEEPSPEED_CONFIGS and (reading.layer == CONFIG or bool(reading.frontend))
+    """Whether a reading holds a config; a program that hands on the name of a file holds none itself."""
+    handed_on = reading.layer in DEEPSPEED_CONFIGS and bool(reading.frontend) and not reading.files
+    return reading.layer == CONFIG or handed_on
 
 
 def _clip_unasked(

@@ -26,9 +26,25 @@ def _same(command: Span, launch: Span) -> bool:
 
 
 def _member(lost: Lost) -> Member:
-    words = " ".join(lost.words.text.replace("\\\n", " ").split())
-    fields = {"words": written(words[:60], lost.words), "cause": written(_cause(lost.cause), lost.cause)}
+    fields = {"words": written(_shown(lost.words), lost.words), "cause": written(_cause(lost.cause), lost.cause)}
     return Member(lost.cause, fields, ((lost.words, "these words are lost"),))
+
+
+_LONGEST = 60
+"""Characters of lost words that are shown."""
+_REDIRECTIONS = ("|", ">", "<", "&", "1>", "2>", ";")
+"""Beginnings of words that no command is passed."""
+
+
+def _shown(lost: Span) -> str:
+    """The first lost words, whole ones, up to what the shell keeps for itself; the first word however long."""
+    first, *others = lost.text.replace("\\\n", " ").split() or [""]
+    shown = first[:_LONGEST]
+    for word in others:
+        if word.startswith(_REDIRECTIONS) or len(shown) + 1 + len(word) > _LONGEST:
+            break
+        shown = f"{shown} {word}"
+    return shown
 
 
 def _cause(cut: Span) -> str:

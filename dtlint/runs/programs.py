@@ -50,6 +50,7 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
     """
     from dtlint.frameworks import environment_python, frozen_python, strict_parser, unrecomputed_python
     from dtlint.frameworks.accelerate import program as accelerator_python
+    from dtlint.frameworks.code import trainer_states
     from dtlint.frameworks.deepspeed import experts as deepspeed_experts
     from dtlint.frameworks.deepspeed import pipelines as deepspeed_pipelines
     from dtlint.frameworks.deepspeed import program as deepspeed_python
@@ -77,6 +78,7 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
         )
     ]
     readings.extend((transformers_python.declared(program), model_loading.read(program), frozen_python.read(program)))
+    readings.append(trainer_states.read(program))
     readings.extend((lightning_python.read(program), environment_python.read(program), _declared(program)))
     readings.append(unrecomputed_python.read(program))
     if any(mark in entry.text for mark in NEMO_MARKS):

@@ -27,6 +27,8 @@ def fsdp(given: Given) -> Iterator[Claim]:
     """What the keys of FSDP claim."""
     second = version(given) == 2
     yield from _fsdp_stage(given, second)
+    if second:
+        yield from one(given, "fsdp_version", "sharding.implementation", lambda node: setting(node, "torch-fsdp2"))
     yield from _units(given)
     yield from _prefetch(given, second)
     for name in ("parameters", "optimizer"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from dtlint.catalog import deepspeed_keys
 from dtlint.catalog.accelerate_fields import AccelerateField, accelerate_fields
 from dtlint.catalog.packages import in_doubt
 from dtlint.frameworks import Member
@@ -161,7 +162,7 @@ def collections(root: Node) -> Mapping[str, tuple[Member, ...]]:
     names = Given({key.name: key.entry.node for key in every})
     found = {
         "config.keys": [member(key, path=_path(key)) for key in every if key.entry.node.kind != "object"],
-        "config.unknown": [_unknown(key) for key in every if _expected(key) is None and not _is_old(key)],
+        "config.unknown": [_unknown(key, names) for key in every if _expected(key) is None and not _is_old(key)],
         "config.removed": [*_old_names(every, names), *_removed(every)],
         "config.newer": list(_newer(every)),
         "config.inert": list(inert(every, names)),
@@ -238,15 +239,47 @@ def _field(key: Key) -> AccelerateField | None:
     return None if key.section else accelerate_fields().get(key.name)
 
 
-def _unknown(key: Key) -> Member:
+def _unknown(key: Key, names: Given) -> Member:
     """The file is refused for a strange key at the top level; in a section it is ignored."""
     from difflib import get_close_matches
 
-    names = _SECTIONS.get(key.section, _TOP)
-    near = get_close_matches(key.name, list(names), 1, _CLOSE)
-    belongs = next((f"{section}.{key.name}" for section, inner in _SECTIONS.items() if key.name in inner), "")
-    suggestion = near[0] if near else ""
-    return member(key, effect="ignored" if key.section else "refused", suggestion=suggestion, belongs=belongs)
+    near = get_close_matches(key.name, list(_SECTIONS.get(key.section, _TOP)), 1, _CLOSE)
+    suggestion = _OWN_NAMES.get((key.section, key.name), near[0] if near else "")
+    effect = "ignored" if key.section else "refused"
+    return member(key, effect=effect, suggestion=suggestion, belongs="" if suggestion else _home(key, names))
+
+
+_OWN_NAMES = {
+    ("deepspeed_config", "stage"): "zero_stage",
+    ("deepspeed_config", "offload_optimizer"): "offload_optimizer_device",
+    ("deepspeed_config", "offload_param"): "offload_param_device",
+}
+"""Names of DeepSpeed's own config for what Accelerate's section has under another."""
+
+_SPOKEN_FOR = ("auto", "none", False, None)
+"""Values of a key that ask for nothing, or for what Accelerate does unasked."""
+
+
+def _home(key: Key, names: Given) -> str:
+    """Where a key of this name works, "" where it would change nothing or no place is known."""
+    section = next((f"{section}.{key.name}" for section, inner in _SECTIONS.items() if key.name in inner), "")
+    if section or not key.section:
+        return section
+    if key.name in _TOP:
+        return f"{key.name} at the top level"
+    idle = key.entry.node.kind != "object" and key.entry.node.value in _SPOKEN_FOR
+    read = key.section == "deepspeed_config" and in_charge(key.section, names)
+    return _in_own_file(key.name) if read and not idle else ""
+
+
+def _in_own_file(name: str) -> str:
+    """A key of DeepSpeed's own config, which Accelerate takes from a file alone (accelerate 1.15.0 commands/launch.py
+    and utils/launch.py pass on the keys of _SECTIONS); "" for what DeepSpeed does not have either.
+    """
+    rows = [row for row in deepspeed_keys() if name in (row.name, row.name.removeprefix("stage3_")) and not row.last]
+    row = next((row for row in rows if row.section in ("", "zero_optimization")), None)
+    home = f"{row.section}.{row.name}".lstrip(".") if row is not None else ""
+    return f"{home} in the file that deepspeed_config_file names" if home else ""
 
 
 # Types

@@ -30,6 +30,7 @@ def common(given: Given) -> Iterator[Claim]:
             yield claim
     yield from whole(given, "num_machines", "launch.nodes")
     yield from whole(given, "machine_rank", "launch.node_rank")
+    yield from _named_gpus(given)
     address = given.node("main_process_ip")
     if address is not None:
         yield Claim("launch.rendezvous_host", setting(address), given.spelled("main_process_ip"))
@@ -38,6 +39,20 @@ def common(given: Given) -> Iterator[Claim]:
         name = "no" if compute.value is False else str(compute.value).lower()
         value = setting(compute, _FORMATS[name]) if name in _FORMATS else other(compute, "a precision")
         yield Claim("precision.compute", value, given.spelled("mixed_precision"))
+
+
+def _named_gpus(given: Given) -> Iterator[Claim]:
+    """The GPUs of gpu_ids, which become CUDA_VISIBLE_DEVICES whatever that was before (accelerate 1.2.1
+    utils/launch.py).
+    """
+    node = given.node("gpu_ids")
+    if node is None or given.known("use_cpu") is True or node.kind not in ("string", "unknown"):
+        return
+    numbers = {part.strip() for part in str(node.value).split(",") if part.strip()}
+    if node.kind == "string" and node.value != "all" and numbers:
+        yield Claim("launch.named_gpus", setting(node, len(numbers)), given.spelled("gpu_ids"))
+    elif node.kind == "unknown":
+        yield Claim("launch.named_gpus", setting(node), given.spelled("gpu_ids"))
 
 
 def family(given: Given, framework: str) -> Iterator[Claim]:
@@ -72,8 +87,8 @@ def _deepspeed(given: Given) -> Iterator[Claim]:
     stage = given.known("zero_stage")
     if stage not in (0, "0"):
         yield from one(given, "offload_optimizer_device", "sharding.offload_optimizer", word)
+    yield from one(given, "offload_param_device", "sharding.offload_parameters", word)
     if stage in (None, 3, "3"):
-        yield from one(given, "offload_param_device", "sharding.offload_parameters", word)
         yield from switched(given, "zero3_init_flag", "loading.whole_copies", "none", "all")
 
 

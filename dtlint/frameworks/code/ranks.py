@@ -42,13 +42,17 @@ _FIRST_WORDS = re.compile(
 """Spellings of "this is rank 0"."""
 _ROLE = re.compile(r"_?((global|local|world)_)?rank_?(0|zero)", re.IGNORECASE)
 """Spellings that, as a parameter, ask a function to do what rank 0 does (`load(rank0=True)`), whoever calls it."""
+_LAUNCHED = r"rank[\"']?\)?\s(is|is\snot)\sNone\b|rank[\"']\s(in|not\sin)\sos\.environ\b"
+"""Whether a launcher has numbered this process: `os.environ.get("LOCAL_RANK") is not None`, `"RANK" in os.environ`."""
 _ALONE = re.compile(
-    r"distributed|is_initialized|is_available|world_?size|\bworld\b|n_?gpus?|num_gpus|num_processes|rank\s*(==|!=|>)\s*-1|use_ddp|is_ddp|\bddp\b|multi_?gpu",
+    r"distributed|is_initialized|is_available|world_?size|\bworld\b|n_?gpus?|num_gpus|num_processes|rank\s*(==|!=|>)\s*-1|use_ddp|is_ddp|\bddp\b|multi_?gpu|"
+    + _LAUNCHED,
     re.IGNORECASE,
 )
 """Words of conditions that ask whether there are several ranks at all."""
 _PROCESSES = re.compile(
-    r"distributed|is_initialized|world_?size|num_processes|rank\s*(==|!=|>)\s*-1|use_ddp|is_ddp|\bddp\b", re.IGNORECASE
+    r"distributed|is_initialized|world_?size|num_processes|rank\s*(==|!=|>)\s*-1|use_ddp|is_ddp|\bddp\b|" + _LAUNCHED,
+    re.IGNORECASE,
 )
 """The words among these that mean processes, and not the GPUs of one."""
 _PACKAGE = re.compile(r"(?<![\w.])[\w.]*distributed\.(?=\w)", re.IGNORECASE)
@@ -99,11 +103,16 @@ def is_alone(place: Place, guard: Guard) -> bool:
         inner = (is_alone(place, Guard(value, guard.holds)) for value in test.values)
         return any(inner) if isinstance(test.op, ast.And) is guard.holds else all(inner)
     if isinstance(test, ast.Compare) and len(test.ops) == 1:
-        several = isinstance(test.ops[0], ast.Gt | ast.GtE | ast.NotEq | ast.IsNot)
+        several = isinstance(test.ops[0], ast.Gt | ast.GtE | ast.NotEq | ast.IsNot) or _is_variable_set(test)
         if dotted(test.left).endswith("distributed_type") and not _is_no_type(test.comparators[0]):
             return False
         return several is not guard.holds
     return not guard.holds
+
+
+def _is_variable_set(test: ast.Compare) -> bool:
+    """`"RANK" in os.environ`."""
+    return isinstance(test.ops[0], ast.In) and dotted(test.comparators[0]).endswith("environ")
 
 
 def is_apart(place: Place, guard: Guard) -> bool:

@@ -210,7 +210,8 @@ def _block(members: list[Member], section: str) -> Member:
         return first
     names = "', '".join(_says(found, "key") for found in members)
     homes = [_says(found, "belongs") for found in members]
-    told = texts(first.place, key=names, section=section, belongs=", ".join(homes) if all(homes) else "")
+    belongs = ", ".join(homes) if all(homes) else ""
+    told = texts(first.place, key=names, section=section, belongs=belongs, several="yes")
     return Member(first.place, {**first.fields, **told}, tuple((found.place, "unknown too") for found in others))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dtlint.frameworks import Claim, Reading, torchrun
+from dtlint.frameworks.inherited import with_inherited
 from dtlint.frameworks.interpreter import program_name
 from dtlint.languages.traced import Word, setting_of
 from dtlint.value import Unknown
@@ -23,7 +24,7 @@ def read_launch(words: Sequence[Word], env: Mapping[str, Word]) -> Reading:
     (src/llamafactory/launcher.py of 0.9.5); `rest` is the command with the arguments of the training program.
     """
     options = {"PET_" + name: env[name] for name in _VARIABLES if name in env}
-    reading = torchrun.read_launch(words[:1], options)
+    reading = with_inherited(torchrun.read_launch(words[:1], options), env)
     claims = tuple(claim for claim in reading.claims if "NPROC_PER_NODE" in env or not _is_count(claim))
     if "NPROC_PER_NODE" not in env:
         seen = Unknown("one process for each GPU of the node", "--set cluster.gpus_per_node=N", None)

@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from dtlint.frameworks import Member
 from dtlint.frameworks.pytorch.names import FSDP1
 from dtlint.languages.python.calls import Call, argument, calls
+from dtlint.languages.python.places import Place
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import outermost_function, stands
 from dtlint.languages.python.tree import Module, Scope
 from dtlint.value import Setting, Value, default
 
-_CONFIGS = ("torch.distributed.fsdp.FullStateDictConfig", "torch.distributed.fsdp.api.FullStateDictConfig")
-_TYPES = tuple(f"{name}.{method}" for name in FSDP1 for method in ("state_dict_type", "set_state_dict_type"))
+CONFIGS = ("torch.distributed.fsdp.FullStateDictConfig", "torch.distributed.fsdp.api.FullStateDictConfig")
+TYPES = tuple(f"{name}.{method}" for name in FSDP1 for method in ("state_dict_type", "set_state_dict_type"))
 _GATHERS = re.compile(r"(?<!load_)(?<!set_)state_dict$")
 """Functions that return a state."""
 _WRITES = re.compile(r"save|write|dump|upload|(?<![a-z])put(?![a-z])", re.IGNORECASE)
@@ -28,24 +29,24 @@ def full_states(program: Program) -> Iterator[Member]:
     """Members of `code.full_states`, one for each place that asks for a full state: whether the gathered weights go to
     main memory (`offloads`), and whether the first rank alone keeps them (`rank0_only`); neither unless written.
     """
-    for call in calls(program, (*_CONFIGS, *_TYPES)):
-        if stands(call.place) is False or not _may_write(call):
+    for call in calls(program, (*CONFIGS, *TYPES)):
+        if stands(call.place) is False or not may_write(call.place):
             continue
-        if call.name in _CONFIGS:
+        if call.name in CONFIGS:
             yield _member(call, argument(call, "offload_to_cpu", 0), argument(call, "rank0_only", 1))
         elif _asks_for_all(call) and argument(call, "state_dict_config", 2) is None and not call.open:
             yield _member(call, None, None)
 
 
-def _may_write(call: Call) -> bool:
+def may_write(place: Place) -> bool:
     """Whether a state may be gathered to be written: not where it is only loaded, or given to an engine that generates
     with the weights; by what the function around calls, or all of its class where that asks for no state itself.
     """
-    function = outermost_function(call.place.scope)
+    function = outermost_function(place.scope)
     owner = function.parent if function is not None else None
-    words = _called_in(call.place.module, function)
+    words = _called_in(place.module, function)
     if owner is not None and isinstance(owner.node, ast.ClassDef) and not any(map(_is_of_states, words)):
-        words = _called_in(call.place.module, owner)
+        words = _called_in(place.module, owner)
     if any(map(_WRITES.search, words)):
         return True
     return not any(map(_sends if any(map(_GATHERS.search, words)) else _is_of_states, words))

@@ -6,14 +6,17 @@ import ast
 from collections.abc import Iterator
 
 from dtlint.frameworks import Member, Reading
+from dtlint.frameworks.code.ranks import is_alone, is_apart
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import Call, argument, calls, passed
-from dtlint.languages.python.places import Place
+from dtlint.languages.python.constants import live_ways, undecided
+from dtlint.languages.python.dicts import Passed
+from dtlint.languages.python.places import Condition, Place, conditions_at
 from dtlint.languages.python.program import Program, is_entry
 from dtlint.languages.python.reach import stands
 from dtlint.languages.python.tree import Scope
 from dtlint.source import Span
-from dtlint.value import Setting, written
+from dtlint.value import Setting, Value, written
 
 LAYER = "loading-python"
 CLASSES = (
@@ -37,7 +40,8 @@ _ARGUMENTS = (
 
 def read(program: Program) -> Reading:
     """The collection `code.loadings`: calls that load weights with a `device_map`, or with `low_cpu_mem_usage`, as far
-    as these are known; `early` of those ahead of the arguments of the Trainer in the same function.
+    as these are known; `mapped` where a run of several processes certainly has a map, be it one that is computed;
+    `early` of those ahead of the arguments of the Trainer in the same function.
     """
     loadings = tuple(_loadings(program))
     return Reading(LAYER, collections={"code.loadings": loadings} if loadings else {})
@@ -47,7 +51,54 @@ def _loadings(program: Program) -> Iterator[Member]:
     for call in calls(program, LOADERS):
         fields = _fields(call)
         if fields and stands(call.place) and _is_asked_for(program, call.place):
-            yield Member(_place(call), {**fields, **_early(call)})
+            yield Member(_place(call), {**fields, **_mapped(call), **_early(call)})
+
+
+def _mapped(call: Call) -> dict[str, Setting]:
+    """`mapped`, where all that the argument may stand for is a map, as the last one is written; `apart` where that
+    holds in a run of several processes alone.
+    """
+    value = argument(call, "device_map")
+    if isinstance(value, Value):
+        return {"mapped": value} if value.value is not None else {}
+    every = [each for item in passed(call, "device_map") for each in _ends(item)]
+    apart = _among_ranks(every)
+    if not apart or not all(end is not None and _is_map(end) for end in apart):
+        return {}
+    last = apart[-1]
+    assert last is not None
+    told = written(last.module.text(last.node, _LONGEST), last.module.span(last.node))
+    return {"mapped": told} if len(apart) == len(every) else {"mapped": told, "apart": written(True, call.head)}
+
+
+_LONGEST = 60
+"""Characters of a map that are shown."""
+
+
+def _among_ranks(every: list[tuple[list[Condition], Place | None]]) -> list[Place | None]:
+    """What is left in a run of several processes: what a condition gives to these alone hides what stands before."""
+    left: list[Place | None] = []
+    for conditions, end in every:
+        if any(is_alone(each.place, each.guard) for each in conditions):
+            continue
+        if conditions and all(is_apart(each.place, each.guard) for each in conditions):
+            left.clear()
+        left.append(end)
+    return left
+
+
+def _ends(item: Passed) -> Iterator[tuple[list[Condition], Place | None]]:
+    """What an argument may stand for, None for what is not known, and the conditions that stay open."""
+    around = undecided(conditions_at(item.place, item.guards))
+    for way, _ in live_ways(item.place) if around is not None else ():
+        yield [*(around or ()), *(undecided(way.conditions) or ())], way.end if isinstance(way.end, Place) else None
+
+
+def _is_map(end: Place) -> bool:
+    node = end.node
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, str) and node.value != ""
+    return isinstance(node, ast.Dict) and bool(node.keys)
 
 
 def _early(call: Call) -> dict[str, Setting]:

@@ -10,7 +10,7 @@ from dtlint.frameworks import Claim
 from dtlint.frameworks.flag_list import Flags, switch
 from dtlint.frameworks.options import Option, integer
 from dtlint.languages.traced import Word, setting_of
-from dtlint.value import Origin, Setting, Unknown, Value
+from dtlint.value import Origin, Setting, Unknown, Value, default
 
 MODELS = ("model-name-or-path", "model")
 _FOUR_BITS = re.compile(r"int4|awq|gptq|4bit|nf4", re.IGNORECASE)
@@ -73,9 +73,34 @@ def adapter_claims(flags: Flags, script: Word, default_rank: int) -> Iterator[Cl
     stored = _stored(flags)
     if stored is not None:
         yield stored
-    elif found is not None and not default_rank and not _is_zero(found.value):
+    elif (
+        found is not None and not default_rank and not _is_zero(found.value) and not _is_stored_as_loaded(flags, script)
+    ):
         reason = "how the frozen weights are stored is the program's affair"
         yield Claim("precision.frozen", Unknown(reason, "--set precision.frozen=bf16"))
+
+
+def _is_stored_as_loaded(flags: Flags, script: Word) -> bool:
+    """Whether the frozen weights stay as they are loaded: in programs that have an argument of its own for few bits
+    (--q_lora, --bits), which is not given.
+    """
+    names = (*flags.flags, PurePosixPath(script.shown).name)
+    return _is_of_family(flags) and not flags.open and not any(map(_BITS_TOLD.search, names))
+
+
+def _is_of_family(flags: Flags) -> bool:
+    """Whether the arguments are those of a program that descends from FastChat's, and switches adapters on."""
+    return _MARK in flags.flags and any(name in flags.flags and flags.on(name) for name in _SWITCHES_OF_FAMILY)
+
+
+_MARK = "lazy-preprocess"
+_SWITCHES_OF_FAMILY = ("use-lora", "lora-enable")
+_FAMILY = "finetune.py of Qwen, MiniCPM-V and InternLM, train.py of LLaVA"
+_RANK_OF_FAMILY = 64
+"""What FastChat's descendants have in common: this argument, one of these switches, and the rank that they take unasked
+(lora_r in QwenLM/Qwen finetune.py and haotian-liu/LLaVA llava/train/train.py)."""
+_BITS_TOLD = re.compile(r"q-?lora|bit|quant|bnb|int[48]|gptq|awq|nf4", re.IGNORECASE)
+"""What names of flags and programs hold that have to do with weights of few bits."""
 
 
 def _is_zero(value: Setting) -> bool:
@@ -139,6 +164,8 @@ def _with_rank(saying: Option | None, flags: Flags, default_rank: int) -> Claim:
     if rank is not None:
         return Claim("model.lora_rank", integer(rank.value), rank.spelled)
     assert saying is not None
+    if _is_of_family(flags):
+        return Claim("model.lora_rank", default(_RANK_OF_FAMILY, _FAMILY), saying.spelled)
     if default_rank:
         return Claim("model.lora_rank", setting_of(saying.value or saying.flag, default_rank), saying.spelled)
     return Claim("model.lora_rank", _undecided(saying, "the rank of the adapters is not in the files"), saying.spelled)

@@ -83,7 +83,11 @@ _LENGTHS = ("model-max-length", "cutoff-len", "max-seq-length", "max-seq-len", "
 _IMAGES = re.compile(r"(^|-)(vision|image|images|video|audio|mm|dynamic-image-size|force-image-size)(-|$)")
 """Arguments of programs that train on more than text."""
 _OPTIMIZERS = {f"use-{name}": name for name in ("galore", "apollo", "badam", "muon", "adam-mini")}
-_REPEATED = ("learning-rate", "weight-decay", "adam-epsilon", "adam-beta1", "adam-beta2")
+REPEATED = (
+    "learning-rate", "weight-decay", "adam-epsilon", "adam-beta1", "adam-beta2", "warmup-steps", "warmup-ratio",
+    "max-steps",
+)  # fmt: skip
+"""Arguments of numbers that no setting of the plan holds whole and a DeepSpeed config may repeat."""
 _MIB = 1 << 20
 
 _DTYPES: Mapping[str, Plain] = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
@@ -279,14 +283,13 @@ def _buckets(flags: Flags) -> Iterator[Claim]:
 
 
 def _numbers(flags: Flags) -> Mapping[str, tuple[Member, ...]]:
-    """What no setting of the plan holds and a DeepSpeed config may repeat: `name`, `value`."""
-    given = [(option, number(option.value)) for name in _REPEATED if (option := flags.flags.get(name)) is not None]
+    """What no setting of the plan holds and a DeepSpeed config may repeat: `name`, `value` (perhaps unknown)."""
+    given = [(option, number(option.value)) for name in REPEATED if (option := flags.flags.get(name)) is not None]
     given += [(option, switch(option)) for name in ("bf16", "fp16") if (option := flags.flags.get(name)) is not None]
-    known = [(option, value) for option, value in given if isinstance(value, Value)]
-    members = [
-        Member(option.place, {**texts(option.place, name=option.name), "value": value}) for option, value in known
-    ]
-    return {"config.arguments": tuple(members)} if members else {}
+    members = tuple(
+        Member(option.place, {**texts(option.place, name=option.name), "value": value}) for option, value in given
+    )
+    return {"config.arguments": members} if members else {}
 
 
 def _files(flags: Flags) -> Iterator[NamedFile]:

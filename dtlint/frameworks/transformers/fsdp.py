@@ -158,6 +158,8 @@ def _file_claims(entries: dict[str, Entry]) -> Iterator[Claim]:
         yield from _by_xla(entries["xla"])
     if "transformer_layer_cls_to_wrap" in entries:
         yield _claim("sharding.units", entries["transformer_layer_cls_to_wrap"], "wrapped")
+    if _text(entries.get("version")) == "2":
+        yield _claim("sharding.implementation", entries["version"], "torch-fsdp2")
     if "backward_prefetch" in entries:
         yield _prefetch(entries["backward_prefetch"])
     if _is_on(entries.get("activation_checkpointing")):

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeGuard
 
 from dtlint.frameworks import GROUPING, Claim, Member, NamedFile, Reading
 from dtlint.frameworks import program as programs
 from dtlint.frameworks.adapters_python import added
 from dtlint.frameworks.argument_classes import is_used
+from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.deepspeed.dicts import written_dict
 from dtlint.frameworks.pytorch.checkpointing import variant
 from dtlint.frameworks.pytorch.model_loading import LOADERS
 from dtlint.frameworks.pytorch.names import PRECISIONS, converted
-from dtlint.frameworks.transformers.arguments import read_arguments
+from dtlint.frameworks.transformers.arguments import REPEATED, read_arguments
 from dtlint.languages.python.calls import Call, argument, calls, passed
 from dtlint.languages.python.program import Program, imports_from
 from dtlint.languages.python.reach import stands
 from dtlint.languages.python.tree import Module
 from dtlint.languages.traced import Piece, Word, literal_word
+from dtlint.source import Span
 from dtlint.value import Choice, Origin, Plain, Setting, Unknown, Value
 
 LAYER = "transformers-python"
@@ -27,12 +30,22 @@ LAYER = "transformers-python"
 _TRL = tuple(f"trl.{name}" for name in ("SFTConfig", "DPOConfig", "GRPOConfig", "RewardConfig", "KTOConfig"))
 _TRL_TRAINERS = tuple(f"trl.{name}" for name in ("SFTTrainer", "DPOTrainer", "GRPOTrainer", "RewardTrainer"))
 _ARGUMENTS = ("transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments")
+ARGUMENTS = "config.arguments"
+"""The collection of the Trainer's arguments of numbers."""
 ARGUMENTS_NAME = "TrainingArguments"
 """What the names of classes end with that hold the Trainer's arguments."""
 _TRAINERS = ("transformers.Trainer", "transformers.Seq2SeqTrainer")
 _GROUPING_TRAINERS = tuple(f"trl.{name}" for name in ("GRPOTrainer", "RLOOTrainer"))
 _ACCELERATOR = ("accelerate.Accelerator",)
-_QUANTIZERS = ("transformers.BitsAndBytesConfig",)
+_QUANTIZERS = tuple(
+    f"transformers.{name}Config" for name in ("BitsAndBytes", "GPTQ", "Awq", "Hqq", "Quanto", "TorchAo", "Aqlm", "Eetq")
+)
+_FEW_BITS = ("load_in_4bit", "load_in_8bit")
+"""Arguments of from_pretrained that quantize."""
+_OTHER_LOADERS = re.compile(
+    r"\bunsloth\b|from_quantized|auto_gptq|\bhqq\b|quanto|torchao|replace_with_bnb|bitsandbytes\.nn"
+)
+"""What a program names that stores weights in few bits by itself."""
 _CONFIGS = ("transformers.AutoConfig.from_pretrained", "transformers.LlamaConfig.from_pretrained")
 
 _OF_TRAINER = ("transformers", "trl")
@@ -61,8 +74,9 @@ def read(program: Program) -> Reading:
     told = _arguments(program, configs[0]) if len(configs) == 1 else Reading(LAYER)
     unseen = _unseen(program, configs) if frontend in _OF_TRAINER else ()
     claims, files = (*told.claims, *unseen, *_model_claims(program)), (*told.files, *_model_file(program))
-    grouping = {GROUPING: tuple(_grouping(program))}
-    return told._replace(claims=claims, files=files, frontend=frontend, collections={**told.collections, **grouping})
+    numbers = (*told.collections.get(ARGUMENTS, ()), *_unseen_numbers(program, configs))
+    more = {GROUPING: tuple(_grouping(program)), **({ARGUMENTS: numbers} if numbers else {})}
+    return told._replace(claims=claims, files=files, frontend=frontend, collections={**told.collections, **more})
 
 
 def _grouping(program: Program) -> Iterator[Member]:
@@ -111,7 +125,18 @@ def declared(program: Program) -> Reading:
         value = told.get(name) if name in program.arguments else None
         if isinstance(value, Value) and value.value is True and is_used(program, program.arguments[name]):
             claims.append(Claim("precision.compute", value._replace(value=name), name))
-    return Reading("transformers-declared", claims=tuple(claims))
+    numbers = tuple(_declared_numbers(program, told))
+    collections = {ARGUMENTS: numbers} if numbers else {}
+    return Reading("transformers-declared", claims=tuple(claims), collections=collections)
+
+
+def _declared_numbers(program: Program, told: Mapping[str, Setting]) -> Iterator[Member]:
+    """Arguments of numbers that the program declares, as members of `config.arguments`."""
+    for flag in REPEATED:
+        name = flag.replace("-", "_")
+        if name in told and name in program.arguments and is_used(program, program.arguments[name]):
+            place = program.arguments[name].place
+            yield Member(place, {**texts(place, name=flag), "value": told[name]})
 
 
 def _own_defaults(program: Program) -> dict[str, Setting]:
@@ -168,6 +193,16 @@ def _unseen(program: Program, configs: list[Call]) -> Iterator[Claim]:
             yield Claim(SETTINGS[name], Unknown(reason, f"--set {SETTINGS[name]}=N", origin), name)
 
 
+def _unseen_numbers(program: Program, configs: list[Call]) -> Iterator[Member]:
+    """The numbers that one of several calls sets, as members of `config.arguments` that are not known."""
+    for flag in REPEATED:
+        name = flag.replace("-", "_")
+        if len(configs) > 1 and any(name in call.keywords for call in configs):
+            place = configs[0].head
+            unknown = Unknown(f"one of several calls sets {name}", "", Origin("written", place))
+            yield Member(place, {**texts(place, name=flag), "value": unknown})
+
+
 def _why_unseen(program: Program, configs: list[Call], name: str) -> str:
     opened = next((call.open for call in configs if call.open and name not in call.keywords), "")
     if opened:
@@ -203,12 +238,17 @@ def _model_claims(program: Program) -> Iterator[Claim]:
 
 def _loaded(load: Call) -> Iterator[Claim]:
     yield from _named(load)
+    for claim in _loaded_format(load):
+        assert isinstance(claim.value, Value)
+        yield Claim("precision.master", claim.value._replace(value="none"), claim.name)
+
+
+def _loaded_format(load: Call) -> Iterator[Claim]:
+    """The 16-bit format that a load asks for."""
     value = argument(load, "torch_dtype") or argument(load, "dtype")
-    if value is None or isinstance(value, Choice):
-        return
-    found = converted(value, PRECISIONS)
+    found = converted(value, PRECISIONS) if value is not None and not isinstance(value, Choice) else None
     if isinstance(found, Value) and found.value in ("bf16", "fp16"):
-        yield Claim("precision.master", found._replace(value="none"), "torch_dtype")
+        yield Claim("precision.frozen", found, "torch_dtype")
 
 
 def _named(load: Call) -> Iterator[Claim]:
@@ -243,13 +283,60 @@ def _model_word(load: Call) -> Word | None:
 
 
 def _adapters(program: Program) -> Iterator[Claim]:
-    """Adapters or quantization somewhere in the program leave open what is trained, unless an argument says it."""
-    for name, found, reason in (
-        ("model.lora_rank", added(program), "the program may train adapters"),
-        ("precision.frozen", _standing(program, _QUANTIZERS), "the program may quantize the frozen weights"),
-    ):
-        if found:
-            yield Claim(name, Unknown(reason, "", Origin("written", found[0].head)), found[0].name)
+    """The adapters that the program certainly adds; those that it may add, or quantization, leave open what is trained
+    and how the rest is stored, unless an argument says it.
+    """
+    adapters = added(program)
+    few = [call.head for call in _standing(program, _QUANTIZERS)] or (list(_few_bits(program)) if adapters else [])
+    rank = _rank(adapters)
+    if rank is not None:
+        yield rank
+    elif adapters:
+        origin = Origin("written", adapters[0].head)
+        yield Claim("model.lora_rank", Unknown("the program may train adapters", "", origin), adapters[0].name)
+    if few:
+        reason = "the program may quantize the frozen weights"
+        yield Claim("precision.frozen", Unknown(reason, "", Origin("written", few[0])))
+    elif rank is not None:
+        yield from _stored(program)
+
+
+def _stored(program: Program) -> Iterator[Claim]:
+    """The 16-bit format in which the one model is loaded, where nothing quantizes it."""
+    loads = _standing(program, LOADERS)
+    yield from _loaded_format(loads[0]) if len(loads) == 1 else ()
+
+
+_OWN_RANK = 8
+"""The rank that peft.LoraConfig has unasked (peft 0.13 tuners/lora/config.py)."""
+
+
+def _rank(adapters: Sequence[Call]) -> Claim | None:
+    """The rank of the adapters that the program certainly adds, where they are all that it trains."""
+    configs = [call for call in adapters if call.name == "peft.LoraConfig"]
+    if len(configs) != 1 or configs[0].open or stands(configs[0].place) is not True:
+        return None
+    rank, saved = argument(configs[0], "r"), argument(configs[0], "modules_to_save")
+    if saved is not None and not (isinstance(saved, Value) and saved.value is None):
+        return None
+    if rank is None:
+        return Claim("model.lora_rank", Value(_OWN_RANK, Origin("default", configs[0].head, note="peft")), "r")
+    return Claim("model.lora_rank", rank, "r") if _is_number(rank) and rank.value not in (0, None) else None
+
+
+def _few_bits(program: Program) -> Iterator[Span]:
+    """Where the program may be told to quantize weights, or has a library that does."""
+    loads = _standing(program, LOADERS)
+    yield from (call.head for call in loads if call.open or any(_is_few(call, name) for name in _FEW_BITS))
+    for module in program.modules.values():
+        found = _OTHER_LOADERS.search(module.source.text)
+        if found is not None:
+            yield module.source.span(*found.span())
+
+
+def _is_few(call: Call, name: str) -> bool:
+    value = argument(call, name)
+    return value is not None and not (isinstance(value, Value) and not value.value)
 
 
 _SPELLINGS = {setting: name for name, setting in reversed(list(SETTINGS.items()))}
