@@ -53,7 +53,7 @@ def run_of(tree: Tree, options: Options, parts: Parts, launch: Launch | None = N
     if not any(reading.layer == vendors.LAYER and reading.claims for reading in readings):
         readings = (*readings, vendors.read_files(sources))
     readings = (*readings, *versions_mentioned(tree, folders, _claimed(readings)))
-    readings = (*readings, *vendored_readings(tree, folders, readings), *own_fields(tree, readings))
+    readings = (*readings, *vendored_readings(tree, folders, readings), *own_fields(tree, folders, readings))
     sources = tuple(dict.fromkeys((*sources, *(source for source, _ in around))))
     settled = settle(readings, options.at(sources[0].file if sources else None))
     handed = hand_over(readings, settled.settings)
