@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from dtlint.account import is_file, is_folder
-from dtlint.frameworks import NamedFile, Reading
+from dtlint.frameworks import Member, NamedFile, Reading
 from dtlint.frameworks.hydra.command_line import config_file, config_name, script_path
 from dtlint.frameworks.hydra.composition import Composed, compose, search_path
 from dtlint.frameworks.hydra.omegaconf import with_variables
+from dtlint.frameworks.hydra.programs import is_plainly_started
+from dtlint.frameworks.hydra.refused import refused_overrides
 from dtlint.languages.json_tree import Document
 from dtlint.languages.traced import Word
 from dtlint.languages.yaml import read_yaml
@@ -19,6 +21,9 @@ from dtlint.runs.assigned import as_used, declared_by
 from dtlint.runs.front_ends import module_of
 from dtlint.runs.tree import Tree
 from dtlint.source import Source, Span, Unreadable
+
+_STORE = "ConfigStore"
+"""What programs keep classes in that hydra takes for configs."""
 
 
 class HydraReader(Protocol):
@@ -64,14 +69,24 @@ class Folders(NamedTuple):
         return known
 
 
+class Handed(NamedTuple):
+    """What a program is handed: the config that its command line or decorator names (None where neither does), what it
+    comes to where it is found, and the overrides that hydra certainly refuses, as members of `config.overrides`.
+    """
+
+    file: NamedFile | None
+    config: Composed | None = None
+    refused: tuple[Member, ...] = ()
+
+
 def of_program(
     named: NamedFile,
     program: Sequence[Word],
     variables: Mapping[str, Word],
     tree: Tree,
     resolve: Callable[[NamedFile], Source | None],
-) -> tuple[NamedFile | None, Composed | None]:
-    """The config that a program's command line or decorator names, if one does, and what it comes to where it is found.
+) -> Handed:
+    """What hydra hands a program under its command line.
 
     `resolve` finds a file that the launch names, `variables` are what the launch sets.
     """
@@ -80,9 +95,21 @@ def of_program(
     file = config_file(program, named.role, declared)
     source = resolve(file) if file is not None else None
     if file is None or source is None:
-        return file, None
+        return Handed(file)
     found = composed(source, config_name(program, declared), program[1:], variables, tree, file.path.place)
-    return file, found if found is None or script is None else as_used(found, script)
+    if found is None or script is None:
+        return Handed(file, found)
+    refused = () if _is_open(found, script, tree) else tuple(refused_overrides(found))
+    return Handed(file, as_used(found, script), refused)
+
+
+def _is_open(found: Composed, script: Source, tree: Tree) -> bool:
+    """Whether a config may hold more than is seen: a part of it was not found, the program is not certainly started by
+    hydra, or classes of the tree are configs too.
+    """
+    if found.missing or not found.whole or not is_plainly_started(script.text):
+        return True
+    return any(_STORE in each.text for each in tree.python_sources())
 
 
 def composed(
@@ -98,13 +125,14 @@ def composed(
     own = Folders(tree, (folder,)).config(path)
     if own is None:
         return None
-    further = (_folder(text, folder, tree) for text in search_path(own, words))
+    further = [_folder(text, folder, tree) for text in search_path(own, words)]
     named = tuple(each for each in further if each is not None)
     found = compose(path, words, Folders(tree, (folder, *named)), place)
     if found is None or found.document.root is None:
         return found
     root = with_variables(found.document.root, variables)
-    return found._replace(document=found.document._replace(root=root))
+    whole = len(named) == len(further)
+    return found._replace(document=found.document._replace(root=root), whole=whole)
 
 
 def _folder(text: str, near: Path, tree: Tree) -> Path | None:

@@ -80,11 +80,13 @@ def _kinds(
     """The types of the keys that dataclasses in the sources declare; `stands_for` says whether a field's name is what a
     key may be written for (argparse takes the beginning of one).
     """
+    if not keys:
+        return {}
     from dtlint.runs.programs import module_in
 
     fields = {key: field_of(key) for key in keys}
     found: dict[str, str] = {}
-    for source in sources() if fields else ():
+    for source in sources():
         if _MARK not in source.text or not any(field in source.text for field in fields.values()):
             continue
         declared = module_in(tree, source).arguments
