@@ -17,6 +17,7 @@ from dtlint.runs.dialect import dialect_of
 from dtlint.runs.expect import with_expectations
 from dtlint.runs.forks import UNKNOWN, as_of_a_fork, fork_of
 from dtlint.runs.hand_over import hand_over
+from dtlint.runs.megatron_programs import with_program
 from dtlint.runs.mentioned import versions_mentioned
 from dtlint.runs.model import OWN_PARSER, Launch, Options, Run
 from dtlint.runs.only_ones import with_known_ones
@@ -44,9 +45,9 @@ class Parts(NamedTuple):
 
 def run_of(tree: Tree, options: Options, parts: Parts, launch: Launch | None = None, branch: str | None = None) -> Run:
     """One plan of what was read for it: settled, handed on, with what the files around tell of versions."""
-    own = with_own_groups(_without_inner_wrapper(_under_own_parser(parts.readings)))
+    sources, argv = parts.sources, launch.argv if launch is not None else ()
+    own = with_own_groups(_without_inner_wrapper(_under_own_parser(with_program(parts.readings, argv, sources))))
     readings = with_spread_tasks(as_handed_over(with_own_batch(as_changed(own))))
-    sources = parts.sources
     folders = _folders(tree, sources)
     around = versions_around(tree, folders, readings)
     readings = (*readings, *(reading for _, reading in around), *parser_reading(tree, folders, readings))
@@ -62,7 +63,6 @@ def run_of(tree: Tree, options: Options, parts: Parts, launch: Launch | None = N
     collections = without_called(known, tree)
     if settled.conflicts:
         collections["config.conflicts"] = (*collections.get("config.conflicts", ()), *settled.conflicts)
-    argv = launch.argv if launch is not None else ()
     fork = fork_of(readings, tree, argv, sources)
     if launch is not None and UNKNOWN in collections:
         collections[UNKNOWN] = tuple(as_of_a_fork(collections[UNKNOWN], fork, argv, sources))
