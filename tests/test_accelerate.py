@@ -514,7 +514,7 @@ class TestCommand:
         found = launch("accelerate launch --num_proc 8 --multi_gpus train.py")
         assert members(found, "config.unknown", "key", "effect") == [
             ("--multi_gpus", "refused"),
-            ("--num_proc", "refused"),
+            ("--num_proc", "shortened"),
         ]
 
     @given(
@@ -901,3 +901,15 @@ class TestNamedGpus:
         found = check([tmp_path]).findings
         assert [each.severity for each in found if each.rule == "num-processes-vs-machines"] == told
         assert not [each for each in found if each.rule in ("hostfile-slot-mismatch", "idle-gpus")]
+
+
+@pytest.mark.parametrize(
+    ("asked", "severities"),
+    [("accelerate==0.10.0", []), ("accelerate>=0.17", ["note"]), ("accelerate==0.18.0", ["error"]), ("", ["error"])],
+)
+def test_the_beginning_of_a_name_is_refused_since_0_18(tmp_path: Path, asked: str, severities: list[str]) -> None:
+    (tmp_path / "requirements.txt").write_text(asked + "\n")
+    (tmp_path / "run.sh").write_text("accelerate launch --multi_gpu --num_machine 1 --num_processes 8 train.py\n")
+    found = [each for each in check([tmp_path]).findings if each.rule == "unknown-setting"]
+    assert [each.severity for each in found] == severities
+    assert all("did you mean '--num_machines'" in each.message for each in found if each.severity == "error")

@@ -119,6 +119,40 @@ class TestParser:
         assert refused(tmp_path, sharded, launcher="export WORLD_SIZE=8\npython") == []
 
 
+COPY = """from dataclasses import dataclass, field
+
+@dataclass
+class TrainingArguments:
+    output_dir: str = field(default="")
+    cls_dropout: float = field(default=0.1)
+"""
+
+
+class TestCopy:
+    """A copy of transformers in the tree, whose class of arguments decides what the parser takes."""
+
+    @pytest.mark.parametrize("folder", ["transformers", "src/transformers", "elsewhere/src/transformers"])
+    @pytest.mark.parametrize(
+        ("argument", "rules"),
+        [("--cls_dropout 0.1", []), ("--cls_drop 0.1", []), ("--zero_stage 3", ["unknown-setting"])],
+    )
+    def test_a_field_of_its_own(self, tmp_path: Path, folder: str, argument: str, rules: list[str]) -> None:
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "training_args.py").write_text(COPY)
+        assert refused(tmp_path, argument) == rules
+
+    def test_the_copy_around_the_program_decides_and_not_another(self, tmp_path: Path) -> None:
+        for folder, text in (("src/transformers", COPY.replace("cls_dropout", "other")), ("old/transformers", COPY)):
+            (tmp_path / folder).mkdir(parents=True)
+            (tmp_path / folder / "training_args.py").write_text(text)
+        assert refused(tmp_path, "--cls_dropout 0.1") == ["unknown-setting"]
+
+    def test_a_class_of_another_package_is_not_the_trainers(self, tmp_path: Path) -> None:
+        (tmp_path / "old").mkdir()
+        (tmp_path / "old" / "training_args.py").write_text(COPY)
+        assert refused(tmp_path, "--cls_dropout 0.1") == ["unknown-setting"]
+
+
 class TestClashes:
     def test_both_formats(self) -> None:
         found = read_arguments(words("train.py --output_dir out --bf16 True --fp16"))

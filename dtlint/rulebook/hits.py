@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import PurePosixPath
 from typing import cast
 
 from dtlint.frameworks import Member
@@ -15,14 +16,17 @@ from dtlint.rulebook.finding import Undecided
 from dtlint.rulebook.ready import ReadyRule
 from dtlint.rulebook.rule import SEVERITIES, Outcome, Rule, Verdict
 from dtlint.rulebook.scope import Scope
-from dtlint.runs.model import FileProblem, Run, RunSet
+from dtlint.runs.model import NO_PYTHON, PYTHON, FileProblem, Run, RunSet
+from dtlint.runs.roles import is_below_tests
 from dtlint.source import Span
 from dtlint.value import Plain, Unknown, Value, default
 
 PROBLEMS = "input.problems"
-"""The collection of what is wrong with files as such: `message`, `fatal`, `loader`, and the `frontend` that reads the
-file ("" where no run tells, or several differ).
+"""The collection of what is wrong with files as such: `message`, `fatal`, `loader`, whether a launch starts the file as
+its program (`launched`), and the `frontend` that reads the file ("" where no run tells, or several differ; "unknown"
+where the programs that may read it cannot be read).
 """
+_UNKNOWN = "unknown"
 
 
 class Hit(NamedTuple):
@@ -74,7 +78,8 @@ def on_tree(runs: RunSet, tree: Plan, rules: Sequence[ReadyRule]) -> Iterator[Hi
 
 def tree_of(runs: RunSet) -> Plan:
     """What rules about the tree can look at, but for the ignores, which are judged last."""
-    return Plan({}, {PROBLEMS: tuple(_problem(problem, _frontend(problem, runs)) for problem in runs.problems)})
+    unread = frozenset(problem.path for problem in runs.problems if problem.loader in (PYTHON, NO_PYTHON))
+    return Plan({}, {PROBLEMS: tuple(_problem(problem, runs, unread) for problem in runs.problems)})
 
 
 def by_cause(hits: Iterable[Hit]) -> Iterable[list[Hit]]:
@@ -124,16 +129,31 @@ def _members(rule: Rule, plan: Plan) -> tuple[Member | None, ...]:
     return cast("tuple[Member, ...]", plan.collection(rule.each.collection)) if rule.each else (None,)
 
 
-def _problem(problem: FileProblem, frontend: str) -> Member:
+def _problem(problem: FileProblem, runs: RunSet, unread: frozenset[str]) -> Member:
     fields: dict[str, Plain] = {"message": problem.message, "fatal": problem.fatal, "loader": problem.loader}
-    values = {name: default(value, "dtlint") for name, value in {**fields, "frontend": frontend}.items()}
+    fields |= {"frontend": _frontend(problem, runs, unread), "launched": _is_launched(problem, runs)}
+    values = {name: default(value, "dtlint") for name, value in fields.items()}
     return Member(problem.span or nowhere(problem.path), values)
 
 
-def _frontend(problem: FileProblem, runs: RunSet) -> str:
-    """The front end of the runs that read the file."""
-    found = {run.plan.word("frontend") or "" for run in runs.runs if problem.path in run.files}
+def _frontend(problem: FileProblem, runs: RunSet, unread: frozenset[str]) -> str:
+    """The front end of the runs that read the file; what reads it is not known where their programs are not."""
+    reading = [run for run in runs.runs if problem.path in run.files]
+    read = [run for run in reading if unread.isdisjoint(run.files)]
+    found = {run.plan.word("frontend") or "" for run in read}
+    if reading and not read:
+        return _UNKNOWN
     return found.pop() if len(found) == 1 else ""
+
+
+def _is_launched(problem: FileProblem, runs: RunSet) -> bool:
+    """Whether a launch starts the file as its program, whatever that does; tests may want it broken."""
+    name = PurePosixPath(problem.path).name
+    if is_below_tests(problem.path):
+        return False
+    launches = [run.launch for run in runs.runs if problem.path in run.files]
+    words = (word for launch in launches if launch is not None for word in launch.argv)
+    return any(PurePosixPath(word.shown).name == name for word in words)
 
 
 def _fallback(run: Run) -> Span:

@@ -117,8 +117,8 @@ class Judged(NamedTuple):
 
 class Rule(NamedTuple):
     """One documented mistake. Expressions and sentences are texts here; `check` compiles those that it needs.
-    `stock`: what it says is true of the framework's releases, and a fork may do otherwise. `judged` is None for a rule
-    of a team.
+    `stock`: what it says is true of the framework's releases, and a fork may do otherwise. `first`: what it finds stops
+    a run before anything else of its plan counts. `judged` is None for a rule of a team.
 
     `at` are the settings it points at, first written first. `cost` gives `seconds_per_step` or `memory_bytes` as
     expressions, `share` the share of a step where no estimate is possible. `path` is the rule's file. `page` gives what
@@ -143,6 +143,7 @@ class Rule(NamedTuple):
     formulas: tuple[Formula, ...] = ()
     ignorable: bool = True
     stock: bool = False
+    first: bool = False
     judged: Judged | None = None
     path: str = ""
     page: Callable[[], Page] = Page
@@ -217,6 +218,7 @@ def rule_of(data: Data, family: str, path: str, page: Callable[[], Page] | None 
         formulas=_formulas(data.get("formula", ())),
         ignorable=bool(data.get("ignorable", True)),
         stock=bool(data.get("stock", False)),
+        first=bool(data.get("first", False)),
         judged=_judged(_table(data, "judged")),
         path=path,
         page=page or partial(page_of, data),

@@ -1,6 +1,7 @@
 """Runs of which no step is made: they surely do not start, or nothing starts them. What they would waste in each step
 is not told, for there is no step that it could be a share of. Who asks about a launch that fails for a reason that is
-soon mended hears what it wastes then.
+soon mended hears what it wastes then. Of a run that nobody asks about and that stops before anything of its plan
+counts, nothing else is told.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ UNFIT = "the degrees do not fit the processes, and the launch fails"
 FAILED = "the launch fails"
 ABSENT = "the program is not in this repository, or not where the script starts it"
 UNUSED = "no launch here takes the config"
+HALTED = "the launch stops before anything of its plan counts"
 
 
 def idle_runs(
     runs: Sequence[Run], asked: Collection[int], hits: Sequence[Hit], told: Sequence[Finding]
 ) -> dict[int, str]:
     """The runs of which no step is made, and why: configs that the launches beside them do not take; where nobody asks
-    about it, a launch of a program that is not here; and launches that fail by errors among the findings `told`.
+    about it, a launch of a program that is not here; and launches that fail by errors among the findings `told`, those
+    first that stop before their plan counts.
     """
     spare = {index: UNUSED for index, run in enumerate(runs) if run.spare}
     left = {index for index, run in enumerate(runs) if run.left_over and run.launch is not None}
@@ -47,7 +50,8 @@ def _failing(hits: Iterable[Hit], asked: Collection[int], told: Sequence[Finding
     certain = [hit for hit in hits if cause_of(hit) in errors and _is_certain(hit)]
     stopped = {hit.run: FAILED for hit in certain if hit.run is not None and hit.run not in asked}
     unfit = {hit.run: UNFIT for hit in certain if hit.run is not None and not _has_layout(hit.scope.plan)}
-    return {**stopped, **unfit}
+    halted = {hit.run: HALTED for hit in certain if hit.run in stopped and hit.ready.rule.first}
+    return {**stopped, **unfit, **halted}
 
 
 def cause_of(hit: Hit) -> tuple[str, str, int]:
@@ -68,23 +72,30 @@ def _has_layout(plan: Plan) -> bool:
 
 
 def is_moot(hit: Hit, idle: Mapping[int, str]) -> bool:
-    """Whether a hit tells what a run wastes that there is not; what is wrong in a file that nothing starts stays."""
-    if hit.verdict.outcome != WASTES or hit.run is None or hit.run not in idle:
+    """Whether a hit tells what a run wastes that there is not, or anything of the plan of one that stops before; what
+    is wrong in a file that nothing starts stays, and so does what is wrong in code.
+    """
+    if hit.run is None or hit.run not in idle:
         return False
-    return idle[hit.run] != UNUSED or not _is_of_the_file(hit)
+    if idle[hit.run] == HALTED:
+        return not hit.ready.rule.first and not _is_of(hit, "code.")
+    return hit.verdict.outcome == WASTES and (idle[hit.run] != UNUSED or not _is_of(hit, "config."))
 
 
-def _is_of_the_file(hit: Hit) -> bool:
-    """Whether a hit tells of a key as the file has it, whatever is run with it."""
+def _is_of(hit: Hit, kind: str) -> bool:
+    """Whether a hit tells of a member of collections of a kind: of code, or of keys as the file has them, whatever is
+    run with it.
+    """
     each = hit.ready.rule.each
-    return each is not None and each.collection.startswith("config.")
+    return each is not None and each.collection.startswith(kind)
 
 
 def remarks(reasons: Iterable[str]) -> Iterator[str]:
     """What is said of the findings that are left out, given why each of them is."""
     for reason, count in Counter(reasons).items():
-        yield f"{_warnings(count)} not told: {reason}"
+        yield f"{_counted(count, 'finding' if reason == HALTED else 'warning')} not told: {reason}"
 
 
-def _warnings(count: int) -> str:
-    return "1 warning about speed is" if count == 1 else f"{count} warnings about speed are"
+def _counted(count: int, what: str) -> str:
+    about = " about speed" if what == "warning" else ""
+    return f"1 {what}{about} is" if count == 1 else f"{count} {what}s{about} are"

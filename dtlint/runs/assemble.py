@@ -18,6 +18,7 @@ from dtlint.runs.expect import with_expectations
 from dtlint.runs.forks import UNKNOWN, as_of_a_fork, fork_of
 from dtlint.runs.hand_over import hand_over
 from dtlint.runs.handed_words import refused_words
+from dtlint.runs.megatron_programs import with_program
 from dtlint.runs.mentioned import versions_mentioned
 from dtlint.runs.model import OWN_PARSER, Launch, Options, Run
 from dtlint.runs.only_ones import with_known_ones
@@ -45,16 +46,16 @@ class Parts(NamedTuple):
 
 def run_of(tree: Tree, options: Options, parts: Parts, launch: Launch | None = None, branch: str | None = None) -> Run:
     """One plan of what was read for it: settled, handed on, with what the files around tell of versions."""
-    own = with_own_groups(_without_inner_wrapper(_under_own_parser(parts.readings)))
+    sources, argv = parts.sources, launch.argv if launch is not None else ()
+    own = with_own_groups(_without_inner_wrapper(_under_own_parser(with_program(parts.readings, argv, sources))))
     readings = with_spread_tasks(as_handed_over(with_own_batch(as_changed(own))))
-    sources = parts.sources
     folders = _folders(tree, sources)
     around = versions_around(tree, folders, readings)
     readings = (*readings, *(reading for _, reading in around), *parser_reading(tree, folders, readings))
     if not any(reading.layer == vendors.LAYER and reading.claims for reading in readings):
         readings = (*readings, vendors.read_files(sources))
     readings = (*readings, *versions_mentioned(tree, folders, _claimed(readings)))
-    readings = (*readings, *vendored_readings(tree, folders, readings), *own_fields(tree, readings))
+    readings = (*readings, *vendored_readings(tree, folders, readings), *own_fields(tree, folders, readings))
     sources = tuple(dict.fromkeys((*sources, *(source for source, _ in around))))
     settled = settle(readings, options.at(sources[0].file if sources else None))
     handed = hand_over(readings, settled.settings)
@@ -64,7 +65,6 @@ def run_of(tree: Tree, options: Options, parts: Parts, launch: Launch | None = N
     collections = without_called(known, tree)
     if settled.conflicts:
         collections["config.conflicts"] = (*collections.get("config.conflicts", ()), *settled.conflicts)
-    argv = launch.argv if launch is not None else ()
     fork = fork_of(readings, tree, argv, sources)
     if launch is not None and UNKNOWN in collections:
         collections[UNKNOWN] = tuple(as_of_a_fork(collections[UNKNOWN], fork, argv, sources))

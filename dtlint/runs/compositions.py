@@ -8,10 +8,12 @@ from pathlib import Path, PurePosixPath
 from typing import Protocol, cast
 
 from dtlint.account import is_file, is_folder
-from dtlint.frameworks import NamedFile, Reading
+from dtlint.frameworks import Member, NamedFile, Reading
 from dtlint.frameworks.hydra.command_line import config_file, config_name, script_path
 from dtlint.frameworks.hydra.composition import Composed, compose, search_path
 from dtlint.frameworks.hydra.omegaconf import with_variables
+from dtlint.frameworks.hydra.programs import is_plainly_started
+from dtlint.frameworks.hydra.refused import refused_overrides
 from dtlint.languages.json_tree import Document, Node
 from dtlint.languages.traced import Word, literal_word
 from dtlint.languages.yaml import read_yaml
@@ -23,6 +25,9 @@ from dtlint.source import Source, Span, Unreadable
 
 _CHOICE = re.compile(r"\+{0,2}(?P<group>[A-Za-z_][\w/]*)(?:@[\w.]+)?=(?P<option>[\w./-]+)")
 """A word of the command line that may choose a config of a group."""
+
+_STORE = "ConfigStore"
+"""What programs keep classes in that hydra takes for configs."""
 
 
 class HydraReader(Protocol):
@@ -68,6 +73,16 @@ class Folders(NamedTuple):
         return known
 
 
+class Handed(NamedTuple):
+    """What a program is handed: the config that its command line or decorator names (None where neither does), what it
+    comes to where it is found, and the overrides that hydra certainly refuses, as members of `config.overrides`.
+    """
+
+    file: NamedFile | None
+    config: Composed | None = None
+    refused: tuple[Member, ...] = ()
+
+
 class _WithoutFirst(NamedTuple):
     """A search path on which the config that was asked for is missing: an empty one stands for it."""
 
@@ -90,8 +105,8 @@ def of_program(
     variables: Mapping[str, Word],
     tree: Tree,
     resolve: Callable[[NamedFile], Source | None],
-) -> tuple[NamedFile | None, Composed | None]:
-    """The config that a program's command line or decorator names, if one does, and what it comes to where it is found.
+) -> Handed:
+    """What hydra hands a program under its command line.
 
     `resolve` finds a file that the launch names, `variables` are what the launch sets.
     """
@@ -101,11 +116,23 @@ def of_program(
     file = config_file(program, named.role, declared)
     source = resolve(file) if file is not None else None
     if file is None:
-        return None, None
+        return Handed(None)
     if source is None:
-        return file, _chosen(file, program[1:], tree, resolve)
+        return Handed(file, _chosen(file, program[1:], tree, resolve))
     found = composed(source, config_name(program, declared), program[1:], variables, tree, file.path.place)
-    return file, found if found is None or script is None else as_used(found, script)
+    if found is None or script is None:
+        return Handed(file, found)
+    refused = () if _is_open(found, script, tree) else tuple(refused_overrides(found))
+    return Handed(file, as_used(found, script), refused)
+
+
+def _is_open(found: Composed, script: Source, tree: Tree) -> bool:
+    """Whether a config may hold more than is seen: a part of it was not found, the program is not certainly started by
+    hydra, or classes of the tree are configs too.
+    """
+    if found.missing or not found.whole or not is_plainly_started(script.text):
+        return True
+    return any(_STORE in each.text for each in tree.python_sources())
 
 
 def _chosen(
@@ -150,13 +177,14 @@ def composed(
     own = Folders(tree, (folder,)).config(path)
     if own is None:
         return None
-    further = (_folder(text, folder, tree) for text in search_path(own, words))
+    further = [_folder(text, folder, tree) for text in search_path(own, words)]
     named = tuple(each for each in further if each is not None)
     found = compose(path, words, Folders(tree, (folder, *named)), place)
     if found is None or found.document.root is None:
         return found
     root = with_variables(found.document.root, variables)
-    return found._replace(document=found.document._replace(root=root))
+    whole = len(named) == len(further)
+    return found._replace(document=found.document._replace(root=root), whole=whole)
 
 
 def _folder(text: str, near: Path, tree: Tree) -> Path | None:

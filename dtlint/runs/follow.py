@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dtlint.frameworks import NamedFile, Reading
+from dtlint.frameworks import Member, NamedFile, Reading
 from dtlint.frameworks.dotted_keys import without_part
 from dtlint.frameworks.mounts import host_path
 from dtlint.frameworks.torchtitan.spelling import REGISTRY_ROLE
@@ -40,6 +41,9 @@ NOTHING: Mapping[str, Source] = {}
 
 LEAST_PROGRAMS = 40
 """Programs for which a second process is started: that takes as long as to read some five of them."""
+
+_HYDRA = "hydra"
+"""What the text of a program holds that hydra starts."""
 
 MOST_BASES = 10
 """Most files of which each builds on the next."""
@@ -124,7 +128,7 @@ class Follower:
 
     def _program_and_files(self, source: Source, candidate: Candidate) -> list[tuple[Source, Reading]]:
         """A program, and the configs that its code names."""
-        found = self._program(source, candidate.found.program[1:])
+        found = [*self._program(source, candidate.found.program[1:]), *self._refused(source, candidate)]
         files = dict.fromkeys(file for _, reading in found for file in reading.files)
         return [*found, *(part for file in files for part in self.named_file(file, candidate))]
 
@@ -184,18 +188,39 @@ class Follower:
         from dtlint.runs.compositions import hydra_reader, of_program
 
         program, env = candidate.found.program, candidate.found.launch.env
-        file, found = of_program(named, program, env, self.tree, lambda file: self._resolve(file, candidate))
-        own = hydra_reader(named.role)
+        handed = of_program(named, program, env, self.tree, partial(self._resolve, candidate=candidate))
+        own, found = hydra_reader(named.role), handed.config
         sources = (candidate.script,) if found is None else found.sources
         if found is None:
-            reading = own.read_composed(None, program, () if file is None else (file.path.shown,))
+            reading = own.read_composed(None, program, () if handed.file is None else (handed.file.path.shown,))
         else:
             reading = own.read_composed(found.document, (program[0], *found.words), found.missing)
             self.named.update(source.path for source in sources)
             self.problems.extend(problem for source in sources for problem in problems_of(source, named.role))
+        if handed.refused and not self._supposed(handed.file, candidate):
+            reading = _with_refused(reading, handed.refused)
         nested = [part for each in reading.files for part in self.named_file(each, candidate)]
         parts = [(source, Reading("program")) for source in sources[1:]]
         return [(sources[0], reading), *parts, *nested]
+
+    def _refused(self, program: Source, candidate: Candidate) -> list[tuple[Source, Reading]]:
+        """The overrides that hydra refuses to a program whose config no front end reads."""
+        words = candidate.found.program
+        if not words or _HYDRA not in program.text or any(file.role in HYDRA for file in candidate.found.files):
+            return []
+        from dtlint.runs.compositions import of_program
+
+        named = NamedFile(_HYDRA, words[0])
+        resolve = partial(self._resolve, candidate=candidate)
+        handed = of_program(named, words, candidate.found.launch.env, self.tree, resolve)
+        if not handed.refused or self._supposed(handed.file, candidate):
+            return []
+        return [(program, _with_refused(Reading("program"), handed.refused))]
+
+    def _supposed(self, named: NamedFile | None, candidate: Candidate) -> bool:
+        """Whether the file that was found for a name is only likely to be the one."""
+        found = self._located(named, candidate) if named is not None else None
+        return found is None or found.supposed
 
     def _front_end_files(self, named: NamedFile, candidate: Candidate) -> list[tuple[Source, Reading]]:
         """The files of a front end that make one config, read together where the first of them is named."""
@@ -362,3 +387,11 @@ class Follower:
             *(part for file in named if file.role == "model" for part in self.model_file(file, folder)),
             *(self._deepspeed_file(file, folder, source) for file in engines if len(engines) == 1),
         ]
+
+
+def _with_refused(reading: Reading, refused: tuple[Member, ...]) -> Reading:
+    """A reading of what hydra composes, and those of its further plans, with the overrides that stop the launch."""
+    from dtlint.frameworks.hydra.refused import REFUSED
+
+    roles = {role: _with_refused(other, refused) for role, other in reading.roles.items()}
+    return reading._replace(collections={**reading.collections, REFUSED: refused}, roles=roles)

@@ -17,6 +17,9 @@ from dtlint.value import Value
 OWN_PARSER = "own-parser"
 """The layer of a program whose command line is all its own."""
 
+PYTHON, NO_PYTHON = "python", "no-python"
+"""The loaders of problems of programs: that some release of Python may take, and that none does."""
+
 
 class Options(NamedTuple):
     """What the user adds to the files: settings (override them), the cluster of dtlint.toml (fills gaps), the

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dtlint.frameworks import Reading
 from dtlint.runs.tree import Tree
-from dtlint.source import Source
+from dtlint.source import Source, Unreadable
 from dtlint.value import Value
 
 if TYPE_CHECKING:
@@ -17,7 +18,12 @@ LAYER = "tree-dataclasses"
 _OF_CLASSES = ("llama-factory", "torchtitan")
 """Front ends and frameworks whose releases read their arguments into dataclasses, and whose copies add fields."""
 _DOUBTED = ("config.unknown", "config.invalid")
+_OF_TRAINER = ("trainer.strange",)
 _MARK = "dataclass"
+_COPY = ("transformers", "training_args.py")
+"""Where the Trainer's own arguments lie in a copy of its package."""
+_SHELVES = ("", "src/")
+"""Where a project keeps its packages: beside its programs, or in a folder that installing it makes known."""
 
 
 def reads_into_classes(reading: Reading) -> bool:
@@ -25,22 +31,38 @@ def reads_into_classes(reading: Reading) -> bool:
     return reading.frontend in _OF_CLASSES or reading.framework in _OF_CLASSES
 
 
-def own_fields(tree: Tree, readings: Sequence[Reading]) -> list[Reading]:
-    """The arguments that a release does not take as they stand and dataclasses of the tree declare."""
-    fields = {key: field_of(key) for reading in readings if reads_into_classes(reading) for key in _doubted(reading)}
-    if not fields:
-        return []
-    declared = _declared(tree, frozenset(fields.values()))
-    kinds = {key: _kind(declared[field]) for key, field in fields.items() if field in declared}
+def own_fields(tree: Tree, folders: Sequence[Path], readings: Sequence[Reading]) -> list[Reading]:
+    """The arguments that a release does not take as they stand and dataclasses of the tree declare: those of a copy of
+    the Trainer's package where that is the one that the program in `folders` imports.
+    """
+    of_classes = _doubted([each for each in readings if reads_into_classes(each)], _DOUBTED)
+    of_trainer = _doubted(readings, _OF_TRAINER)
+    kinds = {
+        **_kinds(tree, tree.python_sources, of_classes, str.__eq__),
+        **_kinds(tree, lambda: _copies(tree, folders), of_trainer, str.startswith),
+    }
     return [Reading(LAYER, declares=frozenset(kinds), types=kinds)] if kinds else []
 
 
-def _doubted(reading: Reading) -> Iterator[str]:
-    for name in _DOUBTED:
-        for member in reading.collections.get(name, ()):
-            key = member.fields.get("key")
-            if isinstance(key, Value):
-                yield str(key.value)
+def _doubted(readings: Iterable[Reading], names: Sequence[str]) -> frozenset[str]:
+    """The keys that members of these collections speak of."""
+    members = (member for reading in readings for name in names for member in reading.collections.get(name, ()))
+    keys = (member.fields.get("key") for member in members)
+    return frozenset(str(key.value) for key in keys if isinstance(key, Value))
+
+
+def _copies(tree: Tree, folders: Sequence[Path]) -> Iterator[Source]:
+    """The modules of the Trainer's arguments that a program in these folders may import: the copy around it, else any
+    of the tree, which may be installed.
+    """
+    path = "/".join(_COPY)
+    around = (tree.find(f"{shelf}{path}", folder) for folder in folders for shelf in _SHELVES)
+    nearest = next((file for file in around if file is not None), None)
+    for file in tree.ending(_COPY) if nearest is None else (nearest,):
+        try:
+            yield tree.source(file)
+        except Unreadable:
+            continue
 
 
 def field_of(key: str) -> str:
@@ -52,19 +74,24 @@ def _kind(argument: Argument) -> str:
     return argument.kind if argument.action == "store" else "flag"
 
 
-def _declared(tree: Tree, fields: frozenset[str]) -> dict[str, Argument]:
-    """The fields of these names that dataclasses in the tree have."""
+def _kinds(
+    tree: Tree, sources: Callable[[], Iterable[Source]], keys: frozenset[str], stands_for: Callable[[str, str], bool]
+) -> dict[str, str]:
+    """The types of the keys that dataclasses in the sources declare; `stands_for` says whether a field's name is what a
+    key may be written for (argparse takes the beginning of one).
+    """
+    if not keys:
+        return {}
     from dtlint.runs.programs import module_in
 
-    found: dict[str, Argument] = {}
-    for source in _holding(tree, fields):
-        arguments = module_in(tree, source).arguments
-        found.update({name: arguments[name] for name in fields if name in arguments})
+    fields = {key: field_of(key) for key in keys}
+    found: dict[str, str] = {}
+    for source in sources():
+        if _MARK not in source.text or not any(field in source.text for field in fields.values()):
+            continue
+        declared = module_in(tree, source).arguments
+        for key, field in fields.items():
+            name = next((name for name in declared if stands_for(name, field)), None)
+            if name is not None:
+                found[key] = _kind(declared[name])
     return found
-
-
-def _holding(tree: Tree, fields: frozenset[str]) -> Iterator[Source]:
-    """The Python files of the tree that hold a dataclass and one of the names."""
-    for source in tree.python_sources():
-        if _MARK in source.text and any(field in source.text for field in fields):
-            yield source

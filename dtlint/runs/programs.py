@@ -10,11 +10,12 @@ from dtlint.frameworks import Reading
 from dtlint.frameworks.nemo.spelling import NEMO_MARKS
 from dtlint.languages.json_tree import Node
 from dtlint.languages.python import Module, Shared, command_line, follow, marker, read_module
+from dtlint.languages.python.invalid import is_invalid
 from dtlint.languages.python.program import Program, with_given
 from dtlint.languages.python.sharing import kept
 from dtlint.languages.traced import Word
 from dtlint.record import NamedTuple
-from dtlint.runs.model import OWN_PARSER
+from dtlint.runs.model import NO_PYTHON, OWN_PARSER, PYTHON
 from dtlint.runs.parsers import types_of
 from dtlint.runs.tree import Tree
 from dtlint.source import Problem, Source, Unreadable
@@ -112,11 +113,15 @@ def _brings_parser(program: Program, name: str) -> bool:
 
 
 def program_problems(entry: Source, tree: Tree) -> tuple[Problem, ...]:
-    """Why nothing of a script could be read. Another release of Python may take it, so that no problem is fatal."""
+    """Why nothing of a script could be read. Another release of Python may take it, so that no problem is fatal; the
+    loader tells which ones none takes.
+    """
     if not marker(entry.text.encode("utf-8", errors="replace")):
         return ()
     problems = module_in(tree, entry).problems
-    return tuple(problem._replace(fatal=False, loader="python") for problem in problems)
+    return tuple(
+        problem._replace(fatal=False, loader=NO_PYTHON if is_invalid(problem) else PYTHON) for problem in problems
+    )
 
 
 def program_of(entry: Source, tree: Tree) -> Program:

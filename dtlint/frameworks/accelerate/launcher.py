@@ -8,9 +8,10 @@ from dtlint.frameworks import Claim, Member, NamedFile, Reading
 from dtlint.frameworks.accelerate.config import named_files
 from dtlint.frameworks.accelerate.flags import excluded, invalid
 from dtlint.frameworks.accelerate.given import TOOL, Given
+from dtlint.frameworks.accelerate.releases import NO_BEGINNINGS
 from dtlint.frameworks.accelerate.settings import absent, common, family
 from dtlint.frameworks.accelerate.spelling import spell_on_command_line
-from dtlint.frameworks.arguments import stretch, texts, unknown_flag
+from dtlint.frameworks.arguments import misspelt_flag, stretch, texts, unknown_flag
 from dtlint.frameworks.environment import ENVIRONMENT
 from dtlint.frameworks.interpreter import program_name, python_program
 from dtlint.frameworks.options import Grammar, Option, Split, canonical, literal_place, split_options, text_of
@@ -203,10 +204,9 @@ def _files(split: Split, keys: Given) -> Iterator[NamedFile]:
 
 
 def _collections(split: Split, place: Span) -> Mapping[str, tuple[Member, ...]]:
-    shortened = (option for option in split.options if _is_shortened(option))
-    strange = (*split.unknown, *shortened)
+    strange = (unknown_flag(option, _NAMES, "accelerate") for option in split.unknown)
     found = {
-        "config.unknown": tuple(unknown_flag(option, _NAMES, "accelerate") for option in strange),
+        "config.unknown": (*strange, *map(_shortened, filter(_is_shortened, split.options))),
         "config.invalid": tuple(invalid(split)),
         "config.conflicts": tuple(excluded(split)),
         "config.needed": () if split.open else tuple(_needed(split)),
@@ -238,6 +238,13 @@ def _needed(split: Split) -> Iterator[Member]:
     if machines is not None and split.last("config-file") is None:
         for name in ("machine_rank", "main_process_ip"):
             yield Member(machines.place, texts(machines.place, key=name))
+
+
+def _shortened(option: Option) -> Member:
+    """A member of `config.unknown` for the beginning of a name, with the first release that takes none (`since`)."""
+    name = next((name for name in _NAMES if canonical(name) == option.name), f"--{option.name}")
+    member = misspelt_flag(option, name, "accelerate", "shortened")
+    return member._replace(fields={**member.fields, **texts(option.place, since=NO_BEGINNINGS)})
 
 
 def _is_shortened(option: Option) -> bool:

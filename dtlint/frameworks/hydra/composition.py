@@ -34,13 +34,14 @@ class Composed(NamedTuple):
     `words` are the overrides that set keys, to be laid over it (`keys`); those that choose a config of a group are part
     of `document`, which keeps the defaults list of the first file. `sources` are the files that took part, the one that
     was asked for first; `missing` are the configs that were not found, by their paths, in the order of the defaults
-    list.
+    list. `whole` is whether all folders of the search path are at hand.
     """
 
     document: Document
     words: tuple[Word, ...]
     sources: tuple[Source, ...]
     missing: tuple[str, ...]
+    whole: bool = True
 
 
 def compose(path: str, words: Sequence[Word], shelf: Shelf, place: Span) -> Composed | None:

@@ -11,6 +11,10 @@ _DECORATORS = ("hydra_runner", "main")
 """NeMo's and hydra's own; other decorators of these names give no name of a config."""
 
 
+_OPENING = ("schema", "strict", None)
+"""Arguments that give a config keys of a class, or let it take any (hydra 1.0); None stands for `**`."""
+
+
 def declared_in(text: str) -> Declared:
     """The config that the decorator of a program with this text names."""
     try:
@@ -24,6 +28,18 @@ def declared_in(text: str) -> Declared:
         plain = "." if folder is None or _is_none(folder) else _text(folder)
         return Declared(plain, name or "")
     return NOTHING
+
+
+def is_plainly_started(text: str) -> bool:
+    """Whether hydra starts a program of this text with the config of a file alone, which no class of the program's own
+    adds keys to (`hydra_runner(schema=...)` of NeMo).
+    """
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return False
+    calls = [call for _, call in _decorated(tree)]
+    return bool(calls) and not any(word.arg in _OPENING for call in calls for word in call.keywords)
 
 
 def _text(node: ast.expr | None) -> str | None:

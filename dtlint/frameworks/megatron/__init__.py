@@ -8,9 +8,9 @@ from dtlint.frameworks import Claim, Member, NamedFile, Reading
 from dtlint.frameworks.arguments import stretch, texts
 from dtlint.frameworks.megatron.combinations import excluded_flags, refused_combinations
 from dtlint.frameworks.megatron.cuts import misfit_cuts
-from dtlint.frameworks.megatron.flags import inert_flags, needed_flags, removed_flags, unknown_flags
+from dtlint.frameworks.megatron.flags import inert_flags, needed_flags, removed_flags, unknown_flags, unused_config
 from dtlint.frameworks.megatron.forks import foreign_flags, fork_claims
-from dtlint.frameworks.megatron.given import Given, has_deepspeed, read_flags, switched
+from dtlint.frameworks.megatron.given import SWITCHED_OFF, Given, has_deepspeed, read_flags, switched
 from dtlint.frameworks.megatron.meanings import MEANINGS, Meaning
 from dtlint.frameworks.megatron.model import model_claims
 from dtlint.frameworks.megatron.pipeline import pipeline_claims
@@ -152,19 +152,23 @@ def _elsewhere(given: Given) -> str:
 def _collections(given: Given, swift: bool) -> Mapping[str, tuple[Member, ...]]:
     """What the parser or the start-up would refuse, that changed, or has no effect; values that a later flag overrides.
 
-    ms-swift has a parser of its own, and slime lets pass what Megatron's does not know.
+    ms-swift has a parser of its own, and slime lets pass what Megatron's does not know. What no release takes is
+    refused before anything is missed.
     """
     found: dict[str, Iterable[Member]] = {"config.repeated": _overridden(given), "batch.ramps": ramp_members(given)}
     if not swift:
+        removed = removed_flags(given)
+        refused = any("beside" in member.fields for member in removed)
         found.update(
             {
                 "config.unknown": () if is_slime(given) else unknown_flags(given),
                 "config.invalid": invalid_values(given),
                 "config.refused": refused_combinations(given),
                 "pipeline.misfits": misfit_cuts(given),
-                "config.removed": removed_flags(given),
+                "config.removed": removed,
                 "config.inert": inert_flags(given),
-                "config.needed": () if is_slime(given) or _elsewhere(given) else needed_flags(given),
+                "config.needed": () if refused or is_slime(given) or _elsewhere(given) else needed_flags(given),
+                SWITCHED_OFF: unused_config(given),
             }
         )
     settled = {name: tuple(members) for name, members in found.items()}

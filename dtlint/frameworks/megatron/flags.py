@@ -65,6 +65,13 @@ def needed_flags(given: Given) -> Iterator[Member]:
             yield Member(place, texts(place, key=f"--{names[0]}"))
 
 
+def unused_config(given: Given) -> Iterator[Member]:
+    """The config that is named for DeepSpeed (`key`) where no flag switches its engine on."""
+    option = given.flags.get("deepspeed-config")
+    if option is not None and not given.open and not given.has("deepspeed"):
+        yield Member(option.place, texts(option.place, key=option.spelled))
+
+
 def removed_flags(given: Given) -> tuple[Member, ...]:
     """Flags that newer releases lack, refuse or ignore, with the fields key, section, first, last, instead and effect
     as the table of known flags has them; `beside` and `came`, another flag that is written and the release that it

@@ -17,6 +17,9 @@ _DEEPSPEED = (
     "deepspeed-activation-checkpointing", "deepspeed-mpi",
 )  # fmt: skip
 
+SWITCHED_OFF = "deepspeed.switched_off"
+"""The collection of the DeepSpeed config that is named where nothing switches the engine on."""
+
 
 class Given(NamedTuple):
     """`flags` by name (no dashes in front, `-` for `_`), `repeated` those that a later one of the name overrides,

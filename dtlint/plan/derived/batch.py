@@ -101,9 +101,12 @@ def _group(plan: Plan) -> Value | None:
 
 @rule("parallel.pipeline_engine")
 def _pipeline_engine(plan: Plan) -> Value | None:
-    """Megatron-DeepSpeed builds a pipeline even of one stage, unless it is told not to."""
+    """Megatron-DeepSpeed builds a pipeline even of one stage, unless it is told not to; what another program makes of
+    one is not known.
+    """
     stages, framework = plan.integer("parallel.pipeline"), plan.word("framework")
-    if stages is None or (stages == 1 and framework is None):
+    undecided = stages == 1 and isinstance(plan.setting("parallel.pipeline_engine"), Unknown)
+    if stages is None or undecided or (stages == 1 and framework is None):
         return None
     return derived(stages > 1 or framework == "megatron-deepspeed", "parallel.pipeline", "framework")
 
