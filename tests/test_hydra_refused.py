@@ -7,6 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from earned_rules import EARNED
 
 from dtlint.api import check
 from dtlint.rulebook.finding import Finding
@@ -153,7 +154,7 @@ class TestWhatStandsBehind:
         laid_out(tmp_path, words, CONFIG + self.SETTINGS)
         (tmp_path / ".git").mkdir()
         (tmp_path / "other.sh").write_text("torchrun --nproc_per_node 8 train.py\n")
-        report = check([tmp_path])
+        report = check([tmp_path], rules=EARNED)
         assert sorted(finding.rule for finding in report.findings if finding.severity == "error") == rules
 
     def test_who_asks_about_the_launch_hears_all(self, tmp_path: Path) -> None:

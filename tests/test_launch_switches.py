@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from earned_rules import EARNED
 
 from dtlint.api import check
 
@@ -171,7 +172,8 @@ class TestSwitchesForDebugging:
     def test_a_script_may_be_there_to_find_faults(self, tmp_path: Path, script: str, told: str) -> None:
         (tmp_path / script).write_text("export CUDA_LAUNCH_BLOCKING=1\ntorchrun --nproc_per_node 8 train.py\n")
         (tmp_path / "other.sh").write_text("torchrun --nproc_per_node 8 train.py\n")
-        assert {found.rule: found.severity for found in check([tmp_path]).findings}["debug-left-on"] == told
+        found = check([tmp_path], rules=EARNED).findings
+        assert {each.rule: each.severity for each in found}["debug-left-on"] == told
         named = check([tmp_path / script]).findings
         assert {found.rule: found.severity for found in named}["debug-left-on"] == "warning"
 

@@ -1,9 +1,9 @@
 """A fault in a method that nothing calls is a note in a repository checked as a whole, and an error for who names it."""
 
 import pytest
+from earned_rules import EARNED
 
 from dtlint.api import check
-from dtlint.rulebook.load import built_in
 
 TRAINER = """
 import torch.distributed as dist
@@ -36,12 +36,8 @@ BESIDE = {
 USE = "from own.trainer import Trainer\ntrainer = Trainer(model)\ntrainer.fit(data)\n"
 
 
-RULES = [rule._replace(judged=None) for rule in built_in()]
-"""The rules as if each had earned its severity."""
-
-
 def severities(paths=(".",)):
-    found = check(list(paths), rules=RULES).findings
+    found = check(list(paths), rules=EARNED).findings
     return [each.severity for each in found if each.rule == "collective-rank-guarded"]
 
 

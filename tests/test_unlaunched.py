@@ -108,6 +108,7 @@ import deepspeed
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--ds_config")
+parser.add_argument("--local_rank", type=int)
 args = parser.parse_args()
 config = json.load(open(args.ds_config))
 {change}
