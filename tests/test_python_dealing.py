@@ -372,9 +372,35 @@ ENGINE = (
 
 
 def test_the_no_sync_of_an_engine() -> None:
-    assert found("code.zero_no_syncs", "with engine.no_sync():\n    engine.backward(engine(1))\n", ENGINE) == ["engine"]
+    held = "with engine.no_sync():\n    engine.backward(engine(1))\n"
+    assert found("code.zero_no_syncs", held, ENGINE) == ["engine.no_sync()"]
     assert found("code.zero_no_syncs", "with model.no_sync():\n    model(1).backward()\n") == []
     assert found("code.zero_no_syncs", "def f(engine):\n    with engine.no_sync():\n        pass\n", HEAD) == []
+
+
+ACCELERATED = """
+from accelerate import Accelerator, DistributedType
+from net import Net, optimizer
+accelerator = Accelerator(gradient_accumulation_steps=4)
+model, optimizer = accelerator.prepare(Net(), optimizer)
+"""
+HELD = {
+    "no_sync": ("with accelerator.no_sync(model):\n    pass\n", ["accelerator.no_sync(model)"]),
+    "accumulate": ("with accelerator.accumulate(model):\n    pass\n", ["accelerator.accumulate(model)"]),
+    "without a model": ("with accelerator.accumulate():\n    pass\n", []),
+    "not under DeepSpeed": (
+        "if accelerator.distributed_type != DistributedType.DEEPSPEED:\n    with accelerator.no_sync(model):\n"
+        "        pass\n",
+        [],
+    ),
+    "each batch exchanged": ("sync_each_batch = True\nwith accelerator.accumulate(model):\n    pass\n", []),
+    "of another object": ("with meter.accumulate(model):\n    pass\n", []),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), HELD.values(), ids=HELD)
+def test_an_engine_asked_by_accelerate(text: str, expected: list[str]) -> None:
+    assert found("code.zero_no_syncs", text, ACCELERATED) == expected
 
 
 GENERATIONS = {

@@ -43,7 +43,7 @@ def _collectors(words: set[str]) -> Iterator[tuple[str, Collector]]:
 
         yield "code.samplers", samplers
     yield from _of_data(words)
-    if words & {"no_sync", "generate"}:
+    if words & {"no_sync", "accumulate", "generate"}:
         from dtlint.frameworks.code.zero import zero_generations, zero_no_syncs
 
         yield "code.zero_generations", zero_generations

@@ -27,19 +27,41 @@ _ALIKE = ("min_new_tokens", "min_length", "eos_token_id", "stopping_criteria")
 """Arguments by which all ranks may generate equally long."""
 _TOLD = re.compile(r"HfDeepSpeedConfig|HfTrainerDeepSpeedConfig|Accelerator|Trainer\b|TrainingArguments|synced_gpus")
 """Words of programs in which Transformers learns of ZeRO-3, and sets synced_gpus by itself."""
+_ASKS = re.compile(r"deepspeed|distributed_type|zero", re.IGNORECASE)
+"""Words of a condition that may keep no_sync to other backends."""
+_EACH_BATCH = re.compile(r"sync_each_batch")
+"""The switch that has Accelerate exchange the gradients of every micro-batch."""
 
 
 def zero_no_syncs(program: Program) -> tuple[Member, ...]:
-    """The collection `code.zero_no_syncs`: `model`, a DeepSpeed engine whose no_sync is entered."""
+    """The collection `code.zero_no_syncs`: `call`, what asks an engine of DeepSpeed to hold the exchange back; `by`,
+    who asks it ("engine": the program itself, "accelerate"); `always`, "no" where only accumulation over several
+    micro-batches comes to it.
+    """
     found = []
     for module in program.modules.values():
-        for site in module.called.get("no_sync", ()):
-            place = place_of(program, module, site)
-            model = _engine(place)
-            if model and stands(place) is not False:
-                span = module.span(site.node)
-                found.append(Member(span, texts(span, model=model)))
+        for word in ("no_sync", "accumulate"):
+            for site in module.called.get(word, ()):
+                place = place_of(program, module, site)
+                by = _asked_by(place, word)
+                if by and stands(place) is not False:
+                    span, call = module.span(site.node), module.text(site.node, 60)
+                    always = "yes" if word == "no_sync" else "no"
+                    found.append(Member(span, texts(span, call=call, by=by, always=always)))
     return tuple(found)
+
+
+def _asked_by(place: Place, word: str) -> str:
+    """Who asks an engine to hold the exchange back, "" for any other object, and where a guard asks for DeepSpeed."""
+    if word == "no_sync" and _engine(place):
+        return "engine"
+    node = place.node
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not (node.args or node.keywords):
+        return ""
+    if any(guard.test is not None and _ASKS.search(place.module.text(guard.test)) for guard in place.guards):
+        return ""
+    accelerator = kinds(place.at(node.func.value)) == {"accelerator"}
+    return "accelerate" if accelerator and not mentions(place.program, _EACH_BATCH) else ""
 
 
 def _engine(place: Place) -> str:
