@@ -30,6 +30,10 @@ _CPU_ADAMS = ("adamw", "adagrad", "lion")
 """Optimizers of --optim that have a twin on the CPU (accelerate utils/deepspeed.py, map_pytorch_optim_to_deepspeed)."""
 
 
+_HANDED_TO_TRAINER = ("transformers", "axolotl")
+"""Layers whose clipping is the Trainer's."""
+
+
 class HandOver(NamedTuple):
     """The settings as the framework gets them, and what there is to say about the way there."""
 
@@ -146,7 +150,8 @@ def _left_out(readings: Sequence[Reading], config: Reading) -> Iterator[Member]:
     """The Trainer's clipping where the file has no key that takes it over."""
     if config.place is None or config.open or says(config, "optimizer.clip"):
         return
-    claim = claimed(readings, "optimizer.clip", "transformers")
+    told = (claimed(readings, "optimizer.clip", layer) for layer in _HANDED_TO_TRAINER)
+    claim = next((each for each in told if each is not None), None)
     value: Setting = claim.value if claim is not None else Value(1.0, Origin("default", note=TRAINER))
     if not isinstance(value, Value) or not value.value or (claim is None and trainer_place(readings) is None):
         return
