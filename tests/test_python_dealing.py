@@ -506,6 +506,43 @@ def test_replicas_by_hand(before: str, kinds: list[str]) -> None:
     assert found("code.replicas", "", BY_HAND.format(before=before)) == kinds
 
 
+WRAPPED = """
+import random
+import torch
+import torch.distributed as dist
+from torch.distributed.fsdp import FullyShardedDataParallel as FSDP, ShardingStrategy
+from net import Net, batches
+dist.init_process_group("nccl")
+{before}
+model = FSDP(Net().cuda(), sharding_strategy=ShardingStrategy.{strategy})
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in batches:
+    torch.nn.functional.cross_entropy(model(x), y).backward()
+    opt.step()
+torch.save(model.state_dict(), "model.pt")
+"""
+BY_RANK = "seed = 1 + dist.get_rank()\nrandom.seed(seed)\ntorch.manual_seed(seed)"
+
+
+@pytest.mark.parametrize(
+    ("before", "strategy", "kinds"),
+    [
+        (BY_RANK, "NO_SHARD", ["rank"]),
+        (BY_RANK, "HYBRID_SHARD", ["rank"]),
+        (BY_RANK, "NO_SHARD, sync_module_states=False", ["rank"]),
+        ("def set_seed(seed):\n    torch.manual_seed(seed)\nset_seed(1 + dist.get_rank())", "NO_SHARD", ["rank"]),
+        ("", "NO_SHARD", ["none"]),
+        (BY_RANK, "FULL_SHARD", []),
+        (BY_RANK, "NO_SHARD, sync_module_states=True", []),
+        (BY_RANK, "NO_SHARD, **options", []),
+        ("random.seed(dist.get_rank())\ntorch.manual_seed(1)", "NO_SHARD", []),
+        (BY_RANK + "\nfrom mine import broadcast_parameters", "NO_SHARD", []),
+    ],
+)
+def test_replicas_in_a_wrapper_that_sends_no_weights(before: str, strategy: str, kinds: list[str]) -> None:
+    assert found("code.replicas", "", WRAPPED.format(before=before, strategy=strategy)) == kinds
+
+
 def test_a_wrapper_brings_the_weights_together() -> None:
     text = BY_HAND.format(before="from torch.nn.parallel import DistributedDataParallel as DDP")
     assert found("code.replicas", "", text.replace("Net().cuda()", "DDP(Net().cuda())")) == []
