@@ -10,7 +10,7 @@ from itertools import islice
 
 from dtlint.frameworks.code.ranks import is_rank
 from dtlint.languages.python.callers import callers
-from dtlint.languages.python.constants import ways
+from dtlint.languages.python.following import ways
 from dtlint.languages.python.imported import MAX_MODULES
 from dtlint.languages.python.places import Place, place_of
 from dtlint.languages.python.program import Definition, Program
