@@ -1,5 +1,5 @@
 """How samples, features and weights come to the ranks: `code.loaders`, `code.shards`, `code.local_losses`,
-`code.replicas`, `code.overscaled_losses`, `code.zero_no_syncs`, `code.zero_generations`, traps included.
+`code.replicas`, `code.overscaled_losses`, `code.floored_batches`, `code.zero_no_syncs`, `code.zero_generations`, traps included.
 """
 
 from __future__ import annotations
@@ -470,6 +470,27 @@ def test_features_that_were_gathered_without_gradients() -> None:
 )
 def test_features_that_carry_gradients_or_need_none(text: str) -> None:
     assert found("code.local_losses", text) == []
+
+
+FLOORED = {
+    "a product": ("accum = 512 // (4 * world_size)", ["512"]),
+    "one after the other": ("grad_accum = 512 // world_size // 4", ["512"]),
+    "a quotient cut off": ("accumulation_steps = max(1, int(512 / (4 * dist.get_world_size())))", ["512"]),
+    "names": ("total, micro = 512, 4\nn_micro_batches = total // (micro * world_size)", ["512"]),
+    "with a look at the remainder": (
+        "assert 512 % (4 * world_size) == 0\naccum = 512 // (4 * world_size)",
+        [],
+    ),
+    "without the ranks": ("accum = 512 // 4", []),
+    "without a batch at once": ("accum = 8 // world_size", []),
+    "of what is not known": ("accum = read('batch') // (4 * world_size)", []),
+    "the steps of an epoch": ("steps = 512 // (4 * world_size)", []),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), FLOORED.values(), ids=FLOORED)
+def test_an_accumulation_that_is_rounded_down(text: str, expected: list[str]) -> None:
+    assert found("code.floored_batches", text + "\n" + loop("batches")) == expected
 
 
 BY_HAND = """

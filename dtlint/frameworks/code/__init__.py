@@ -95,6 +95,7 @@ def _of_data(words: set[str]) -> Iterator[tuple[str, Collector]]:
 
         yield "code.loaders", loaders
     if "backward" in words:
+        from dtlint.frameworks.code.floored_batches import floored_batches
         from dtlint.frameworks.code.gathers import local_losses
         from dtlint.frameworks.code.held_steps import held_steps
         from dtlint.frameworks.code.loss_scales import loss_scales
@@ -103,6 +104,7 @@ def _of_data(words: set[str]) -> Iterator[tuple[str, Collector]]:
         from dtlint.frameworks.code.rescaling import rescaled_losses
         from dtlint.frameworks.code.shards import shards
 
+        yield "code.floored_batches", floored_batches
         yield "code.local_losses", local_losses
         yield "code.loss_scales", loss_scales
         yield "code.overscaled_losses", overscaled_losses
