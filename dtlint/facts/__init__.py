@@ -17,6 +17,7 @@ from dtlint.facts import (
     reduction,
     savings,
     schedule,
+    shapes,
     step,
     topology,
 )
@@ -39,6 +40,7 @@ __all__ = [
     "reduction",
     "savings",
     "schedule",
+    "shapes",
     "step",
     "topology",
 ]

@@ -42,7 +42,7 @@ _SENT: Mapping[str, tuple[str, int]] = {
 _OBJECTS = ("all_gather_object", "broadcast_object_list", "gather_object", "scatter_object_list")
 """Collectives of objects, which NCCL sends from the current device (distributed_c10d.py, _get_object_coll_device)."""
 _PACKAGES = ("torch.distributed", "torch.distributed.distributed_c10d")
-_TRAINERS = re.compile(r"\w*Trainer\w*")
+_WORDS = re.compile(r"\w+")
 _NCCL = ("nccl", "cpu:gloo,cuda:nccl", "cuda:nccl,cpu:gloo", "cuda:nccl")
 _SETS = frozenset({"set_device", "set_device_index", "set_device_idx", "_set_device", "set_default_device"})
 _MAX_DEPTH = 3
@@ -137,10 +137,8 @@ def _module_may_choose(program: Program, module: Module) -> bool:
 
 def _names_trainer(program: Program, text: str) -> bool:
     """Whether a text names a trainer that no file of the program defines: it may set the device."""
-    return any(
-        not any(word in module.definitions for module in program.modules.values())
-        for word in frozenset(_TRAINERS.findall(text))
-    )
+    words = frozenset(word for word in _WORDS.findall(text) if "Trainer" in word) if "Trainer" in text else ()
+    return any(not any(word in module.definitions for module in program.modules.values()) for word in words)
 
 
 def _is_set(wrap: Call) -> bool:
