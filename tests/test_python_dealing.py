@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from dtlint.api import check
@@ -491,6 +493,26 @@ FLOORED = {
 @pytest.mark.parametrize(("text", "expected"), FLOORED.values(), ids=FLOORED)
 def test_an_accumulation_that_is_rounded_down(text: str, expected: list[str]) -> None:
     assert found("code.floored_batches", text + "\n" + loop("batches")) == expected
+
+
+@pytest.mark.parametrize(
+    ("ranks", "total", "least", "told"),
+    [
+        (6, 512, 0, "a step takes 504"),
+        (8, 512, 0, ""),
+        (6, 16, 0, "it accumulates 0 micro-batches"),
+        (6, 16, 1, "a step takes 24"),
+    ],
+)
+def test_what_is_left_of_it(tmp_path: Path, ranks: int, total: int, least: int, told: str) -> None:
+    (tmp_path / "run.sh").write_text(f"torchrun --nproc_per_node {ranks} train.py\n")
+    head = "import torch\ntorch.cuda.set_device(int(os.environ['LOCAL_RANK']))\n"
+    accumulation = f"accum = max({least}, {total} // (4 * world_size))\n"
+    (tmp_path / "train.py").write_text(
+        HEAD.replace("import torch\n", "import torch\n" + head, 1) + accumulation + loop("batches")
+    )
+    said = [each.message for each in check([tmp_path / "run.sh"]).findings if each.rule == "batch-not-divisible"]
+    assert [message.rpartition(": ")[2] for message in said] == ([told] if told else [])
 
 
 BY_HAND = """

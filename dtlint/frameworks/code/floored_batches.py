@@ -24,7 +24,7 @@ _ACCUMULATION = re.compile(r"accum|micro_?(?:steps|batches)|(?:^|_)gas$", re.IGN
 _CHECKED = re.compile(r"assert\b[^\n]{0,120}%|%[^\n]{0,80}(?:world|num_processes|gpus|ranks)", re.IGNORECASE)
 """Words of programs that look at the remainder themselves."""
 _WHOLE = frozenset(("int", "max", "math.floor", "floor"))
-"""Functions that leave a quotient as it is where it is a whole number and not below 1."""
+"""Functions that leave a quotient as it is where it is a whole number and not too small."""
 
 
 class Quotient(NamedTuple):
@@ -36,7 +36,8 @@ class Quotient(NamedTuple):
 
 def floored_batches(program: Program) -> tuple[Member, ...]:
     """The collection `code.floored_batches`: `total`, the batch of a step that all ranks share, and `each`, what a rank
-    takes of it at once, where the program takes `total // (each * ranks)` such turns and looks at no remainder.
+    takes of it at once, where the program takes `total // (each * ranks)` such turns, `least` of them at least, and
+    looks at no remainder.
     """
     if mentions(program, _CHECKED):
         return ()
@@ -55,7 +56,8 @@ def _accumulations(program: Program) -> Iterator[Place]:
 
 
 def _member(place: Place) -> Member | None:
-    quotient = _quotient(place.at(_unwrapped(place.node)))
+    inner, least = _unwrapped(place.node)
+    quotient = _quotient(place.at(inner))
     if quotient is None or stands(place) is False:
         return None
     ranks = [each for each in quotient.under if counts_ranks(each) is True]
@@ -65,17 +67,19 @@ def _member(place: Place) -> Member | None:
         return None
     span = place.module.span(place.node)
     each = prod(number for number in others if number is not None)
-    return Member(span, {"total": written(total, span), "each": written(each, span)})
+    return Member(span, {"total": written(total, span), "each": written(each, span), "least": written(least, span)})
 
 
-def _unwrapped(node: ast.AST) -> ast.AST:
-    """What is rounded: of `int(a / b)` and `max(1, a // b)` the quotient."""
+def _unwrapped(node: ast.AST) -> tuple[ast.AST, int]:
+    """What is rounded, and the least that it may be: of `max(1, int(a / b))` the quotient, and 1."""
+    least = 0
     while isinstance(node, ast.Call) and dotted(node.func) in _WHOLE:
         inner = [each for each in node.args if not isinstance(each, ast.Constant)]
         if len(inner) != 1:
             break
-        node = inner[0]
-    return node
+        bounds = [each.value for each in node.args if isinstance(each, ast.Constant) and isinstance(each.value, int)]
+        node, least = inner[0], max(least, *bounds, 0)
+    return node, least
 
 
 def _quotient(place: Place) -> Quotient | None:
