@@ -405,6 +405,24 @@ def test_an_engine_asked_by_accelerate(text: str, expected: list[str]) -> None:
     assert found("code.zero_no_syncs", text, ACCELERATED) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("accelerator.clip_grad_norm_(model.parameters(), 0.5)", ["accelerator.clip_grad_norm_"]),
+        ("accelerator.clip_grad_norm_(model.parameters(), max_norm=1.0)", ["accelerator.clip_grad_norm_"]),
+        ("accelerator.clip_grad_norm_(model.parameters(), optimizer.limit)", []),
+        ("torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)", []),
+        (
+            "if accelerator.distributed_type != DistributedType.DEEPSPEED:\n"
+            "    accelerator.clip_grad_norm_(model.parameters(), 0.5)",
+            [],
+        ),
+    ],
+)
+def test_gradients_that_an_accelerator_clips(text: str, expected: list[str]) -> None:
+    assert found("code.accelerated_clips", text + "\n", "import torch\n" + ACCELERATED) == expected
+
+
 GENERATIONS = {
     "by the engine": ("engine.generate(x, max_new_tokens=9)\n", ["engine.generate"]),
     "by the model inside": ("engine.module.generate(x, max_new_tokens=9)\n", ["engine.module.generate"]),

@@ -57,7 +57,7 @@ def hand_over(readings: Sequence[Reading], settings: Mapping[str, Setting]) -> H
         clashes = tuple(owned_by_lightning(readings))
         return HandOver(settings, {"config.conflicts": clashes} if clashes else {})
     if frontend in FILLERS:
-        return HandOver(_filled(settings), {})
+        return HandOver(_filled(settings), _left_out_of_loop(readings, settings))
     if not frontend and _asks_for_filling(readings) and not _calls_deepspeed(readings, settings):
         return HandOver({**settings, "frontend": Unknown('no file tells who fills "auto"', "--set frontend=...")}, {})
     return HandOver(settings, {})
@@ -164,6 +164,24 @@ def _left_out(readings: Sequence[Reading], config: Reading) -> Iterator[Member]:
     }
     related = ((value.origin.span, "asked for here"),) if value.origin.span is not None else ()
     yield Member(place, fields, related)
+
+
+def _left_out_of_loop(readings: Sequence[Reading], settings: Mapping[str, Setting]) -> Mapping[str, tuple[Member, ...]]:
+    """config.left_out: the norm that an Accelerator is told to clip at, and DeepSpeed's config has no key for; under
+    DeepSpeed the call does nothing (accelerator.py, clip_grad_norm_).
+    """
+    config = _config(readings)
+    told = [clip for reading in readings for clip in reading.collections.get("code.accelerated_clips", ())]
+    if config is None or config.place is None or config.open or says(config, "optimizer.clip") or not told:
+        return {}
+    if word_in(settings, "framework") != "deepspeed":
+        return {}
+    fields = {
+        **told[0].fields,
+        "key": written("gradient_clipping", config.place),
+        "asked": written("yes", config.place),
+    }
+    return {"config.left_out": (Member(config.place, fields, ((told[0].place, "asked for here"),)),)}
 
 
 def _exchanged(readings: Sequence[Reading], config: Reading, settings: Mapping[str, Setting]) -> Iterator[Member]:

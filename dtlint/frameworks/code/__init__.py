@@ -43,8 +43,10 @@ def _collectors(words: set[str]) -> Iterator[tuple[str, Collector]]:
 
         yield "code.samplers", samplers
     yield from _of_data(words)
-    if words & {"no_sync", "accumulate", "generate"}:
-        from dtlint.frameworks.code.zero import zero_generations, zero_no_syncs
+    if words & {"no_sync", "accumulate", "generate", "clip_grad_norm_"}:
+        from dtlint.frameworks.code.zero import accelerated_clips, zero_generations, zero_no_syncs
+
+        yield "code.accelerated_clips", accelerated_clips
 
         yield "code.zero_generations", zero_generations
         yield "code.zero_no_syncs", zero_no_syncs

@@ -1,4 +1,6 @@
-"""Finds what ZeRO does not bear in code: `code.zero_no_syncs`, `code.zero_generations`."""
+"""Finds what ZeRO does not bear in code (`code.zero_no_syncs`, `code.zero_generations`), and what an Accelerator leaves
+to DeepSpeed (`code.accelerated_clips`).
+"""
 
 from __future__ import annotations
 
@@ -51,6 +53,29 @@ def zero_no_syncs(program: Program) -> tuple[Member, ...]:
     return tuple(found)
 
 
+def accelerated_clips(program: Program) -> tuple[Member, ...]:
+    """The collection `code.accelerated_clips`: `name`, a call that has an Accelerator clip gradients, and `value`, the
+    norm that it is given.
+    """
+    found = []
+    for module in program.modules.values():
+        for site in module.called.get("clip_grad_norm_", ()):
+            place = place_of(program, module, site)
+            function = getattr(place.node, "func", None)
+            if not isinstance(function, ast.Attribute) or kinds(place.at(function.value)) != {"accelerator"}:
+                continue
+            value, kept = argument(call_at(place, "clip_grad_norm_"), "max_norm", 1), _keeps_to_others(place)
+            if isinstance(value, Value) and value.value and not kept and stands(place) is not False:
+                span = module.span(site.node)
+                found.append(Member(span, {**texts(span, name=dotted(function)), "value": value}))
+    return tuple(found)
+
+
+def _keeps_to_others(place: Place) -> bool:
+    """Whether a condition may keep a call to other backends than DeepSpeed."""
+    return any(guard.test is not None and _ASKS.search(place.module.text(guard.test)) for guard in place.guards)
+
+
 def _asked_by(place: Place, word: str) -> str:
     """Who asks an engine to hold the exchange back, "" for any other object, and where a guard asks for DeepSpeed."""
     if word == "no_sync" and _engine(place):
@@ -58,7 +83,7 @@ def _asked_by(place: Place, word: str) -> str:
     node = place.node
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not (node.args or node.keywords):
         return ""
-    if any(guard.test is not None and _ASKS.search(place.module.text(guard.test)) for guard in place.guards):
+    if _keeps_to_others(place):
         return ""
     accelerator = kinds(place.at(node.func.value)) == {"accelerator"}
     return "accelerate" if accelerator and not mentions(place.program, _EACH_BATCH) else ""
