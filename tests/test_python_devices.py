@@ -81,6 +81,11 @@ def test_what_the_ranks_send_each_other(text: str, expected: list[str]) -> None:
     assert moved(START + text + "model = DDP(Net().to(local_rank))\n") == expected
 
 
+def test_objects_go_by_gloo_where_there_is_one() -> None:
+    text = "dist.all_gather_object(found, mine)\nmodel = DDP(Net().to(local_rank))\n"
+    assert moved('dist.init_process_group("cpu:gloo,cuda:nccl")\n' + text) == []
+
+
 APART = {
     "the device is set": "torch.cuda.set_device(local_rank)\n" + START + MODEL,
     "the device is set by accelerators' own call": "torch.accelerator.set_device_index(local_rank)\n" + START + MODEL,

@@ -40,7 +40,9 @@ _SENT: Mapping[str, tuple[str, int]] = {
 }
 """Collectives, each with the parameter that holds the tensor which a rank sends."""
 _OBJECTS = ("all_gather_object", "broadcast_object_list", "gather_object", "scatter_object_list")
-"""Collectives of objects, which NCCL sends from the current device (distributed_c10d.py, _get_object_coll_device)."""
+"""Collectives of objects, which NCCL alone sends from the current device, and gloo beside it from the CPU
+(distributed_c10d.py, _get_object_coll_device).
+"""
 _PACKAGES = ("torch.distributed", "torch.distributed.distributed_c10d")
 _WORDS = re.compile(r"\w+")
 _NCCL = ("nccl", "cpu:gloo,cuda:nccl", "cuda:nccl,cpu:gloo", "cuda:nccl")
@@ -66,7 +68,9 @@ def shared_devices(program: Program) -> tuple[Member, ...]:
     starts = [call for call in calls(program, _STARTS) if stands(call.place) is not False]
     if not starts or not all(_is_nccl(call) and not _chooses(call) for call in starts) or _may_choose(program):
         return ()
-    found = [*_models(program, starts[0])] or [*_tensors(program, starts[0])] or [*_objects(program, starts[0])]
+    found = [*_models(program, starts[0])] or [*_tensors(program, starts[0])]
+    if not found and all(_is_nccl(call, _NCCL[:1]) for call in starts):
+        found = [*_objects(program, starts[0])]
     return tuple(found)
 
 
@@ -110,9 +114,9 @@ def _is_made_first(end: Place) -> bool:
     return any(each.arg == "device" and _is_plain_cuda(end.at(each.value), 0) for each in named)
 
 
-def _is_nccl(call: Call) -> bool:
+def _is_nccl(call: Call, words: tuple[str, ...] = _NCCL) -> bool:
     backend = argument(call, "backend", 0)
-    return isinstance(backend, Value) and backend.origin.kind == "written" and backend.value in _NCCL
+    return isinstance(backend, Value) and backend.origin.kind == "written" and backend.value in words
 
 
 def _chooses(call: Call) -> bool:
