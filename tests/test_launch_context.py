@@ -289,6 +289,31 @@ class TestPorts:
         found = plans(tmp_path, first + between + second + "\n")
         assert [len(plan.collection("launch.port_clash")) for plan in found] == [0, clashes]
 
+    @pytest.mark.parametrize(
+        ("script", "clashes"),
+        [
+            ("run() {{\n  {launch} --seed $1\n}}\nrun 0 &\nrun 1 &\nwait\n", 1),
+            ("run() {{\n  {launch} --seed $1\n}}\nrun 0 &\nwait\nrun 1 &\n", 0),
+            ("run() {{\n  {launch} --seed $1\n}}\nrun 0\nrun 1\n", 0),
+            ("for i in 0 1; do\n  CUDA_VISIBLE_DEVICES=$i {launch} --seed $i &\ndone\nwait\n", 1),
+            ("for i in 0 1; do\n  {launch} --seed $i &\n  wait\ndone\n", 0),
+            ("for i in 0 1; do\n  {launch} --seed $i &\n  if busy; then sleep 60; fi\ndone\nwait\n", 0),
+            ("for i in 0 1; do\n  docker run --gpus all image {launch} --seed $i &\ndone\n", 0),
+            ("for i in 0 1; do\n  docker run --net=host image {launch} --seed $i &\ndone\n", 1),
+            ("for i in 0 1; do\n  {launch} --rdzv_id $i --seed $i &\ndone\n", 0),
+            ("bash one.sh 0 &\nbash one.sh 1 &\nwait\n", 1),
+            ("bash one.sh 0 &\nwait\nbash one.sh 1 &\n", 0),
+            ("bash one.sh 0\nbash one.sh 1\n", 0),
+            ("bash behind.sh 0\nbash behind.sh 1\n", 0),
+        ],
+    )
+    def test_one_place_that_launches_several_times(self, tmp_path: Path, script: str, clashes: int) -> None:
+        launch = "torchrun --nproc_per_node 1 --master_port 1234 train.py"
+        (tmp_path / "one.sh").write_text(f"{launch} --seed $1\n")
+        (tmp_path / "behind.sh").write_text(f"{launch} --seed $1 &\nwait\n")
+        found = plans(tmp_path, script.format(launch=launch))
+        assert sum(len(plan.collection("launch.port_clash")) for plan in found) == clashes
+
     def test_other_machines_have_ports_of_their_own(self, tmp_path: Path) -> None:
         script = "".join(f'ssh node{n} "{self.LAUNCH.format(1234, n)}" &\n' for n in (0, 1))
         assert all(not plan.collection("launch.port_clash") for plan in plans(tmp_path, script))

@@ -1,8 +1,10 @@
 """How samples, features and weights come to the ranks: `code.loaders`, `code.shards`, `code.local_losses`,
-`code.replicas`, `code.overscaled_losses`, `code.zero_no_syncs`, `code.zero_generations`, traps included.
+`code.replicas`, `code.overscaled_losses`, `code.floored_batches`, `code.zero_no_syncs`, `code.zero_generations`, traps included.
 """
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
@@ -374,9 +376,53 @@ ENGINE = (
 
 
 def test_the_no_sync_of_an_engine() -> None:
-    assert found("code.zero_no_syncs", "with engine.no_sync():\n    engine.backward(engine(1))\n", ENGINE) == ["engine"]
+    held = "with engine.no_sync():\n    engine.backward(engine(1))\n"
+    assert found("code.zero_no_syncs", held, ENGINE) == ["engine.no_sync()"]
     assert found("code.zero_no_syncs", "with model.no_sync():\n    model(1).backward()\n") == []
     assert found("code.zero_no_syncs", "def f(engine):\n    with engine.no_sync():\n        pass\n", HEAD) == []
+
+
+ACCELERATED = """
+from accelerate import Accelerator, DistributedType
+from net import Net, optimizer
+accelerator = Accelerator(gradient_accumulation_steps=4)
+model, optimizer = accelerator.prepare(Net(), optimizer)
+"""
+HELD = {
+    "no_sync": ("with accelerator.no_sync(model):\n    pass\n", ["accelerator.no_sync(model)"]),
+    "accumulate": ("with accelerator.accumulate(model):\n    pass\n", ["accelerator.accumulate(model)"]),
+    "without a model": ("with accelerator.accumulate():\n    pass\n", []),
+    "not under DeepSpeed": (
+        "if accelerator.distributed_type != DistributedType.DEEPSPEED:\n    with accelerator.no_sync(model):\n"
+        "        pass\n",
+        [],
+    ),
+    "each batch exchanged": ("sync_each_batch = True\nwith accelerator.accumulate(model):\n    pass\n", []),
+    "of another object": ("with meter.accumulate(model):\n    pass\n", []),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), HELD.values(), ids=HELD)
+def test_an_engine_asked_by_accelerate(text: str, expected: list[str]) -> None:
+    assert found("code.zero_no_syncs", text, ACCELERATED) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("accelerator.clip_grad_norm_(model.parameters(), 0.5)", ["accelerator.clip_grad_norm_"]),
+        ("accelerator.clip_grad_norm_(model.parameters(), max_norm=1.0)", ["accelerator.clip_grad_norm_"]),
+        ("accelerator.clip_grad_norm_(model.parameters(), optimizer.limit)", []),
+        ("torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)", []),
+        (
+            "if accelerator.distributed_type != DistributedType.DEEPSPEED:\n"
+            "    accelerator.clip_grad_norm_(model.parameters(), 0.5)",
+            [],
+        ),
+    ],
+)
+def test_gradients_that_an_accelerator_clips(text: str, expected: list[str]) -> None:
+    assert found("code.accelerated_clips", text + "\n", "import torch\n" + ACCELERATED) == expected
 
 
 GENERATIONS = {
@@ -465,6 +511,47 @@ def test_features_that_carry_gradients_or_need_none(text: str) -> None:
     assert found("code.local_losses", text) == []
 
 
+FLOORED = {
+    "a product": ("accum = 512 // (4 * world_size)", ["512"]),
+    "one after the other": ("grad_accum = 512 // world_size // 4", ["512"]),
+    "a quotient cut off": ("accumulation_steps = max(1, int(512 / (4 * dist.get_world_size())))", ["512"]),
+    "names": ("total, micro = 512, 4\nn_micro_batches = total // (micro * world_size)", ["512"]),
+    "with a look at the remainder": (
+        "assert 512 % (4 * world_size) == 0\naccum = 512 // (4 * world_size)",
+        [],
+    ),
+    "without the ranks": ("accum = 512 // 4", []),
+    "without a batch at once": ("accum = 8 // world_size", []),
+    "of what is not known": ("accum = read('batch') // (4 * world_size)", []),
+    "the steps of an epoch": ("steps = 512 // (4 * world_size)", []),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), FLOORED.values(), ids=FLOORED)
+def test_an_accumulation_that_is_rounded_down(text: str, expected: list[str]) -> None:
+    assert found("code.floored_batches", text + "\n" + loop("batches")) == expected
+
+
+@pytest.mark.parametrize(
+    ("ranks", "total", "least", "told"),
+    [
+        (6, 512, 0, "a step takes 504"),
+        (8, 512, 0, ""),
+        (6, 16, 0, "it accumulates 0 micro-batches"),
+        (6, 16, 1, "a step takes 24"),
+    ],
+)
+def test_what_is_left_of_it(tmp_path: Path, ranks: int, total: int, least: int, told: str) -> None:
+    (tmp_path / "run.sh").write_text(f"torchrun --nproc_per_node {ranks} train.py\n")
+    head = "import torch\ntorch.cuda.set_device(int(os.environ['LOCAL_RANK']))\n"
+    accumulation = f"accum = max({least}, {total} // (4 * world_size))\n"
+    (tmp_path / "train.py").write_text(
+        HEAD.replace("import torch\n", "import torch\n" + head, 1) + accumulation + loop("batches")
+    )
+    said = [each.message for each in check([tmp_path / "run.sh"]).findings if each.rule == "batch-not-divisible"]
+    assert [message.rpartition(": ")[2] for message in said] == ([told] if told else [])
+
+
 BY_HAND = """
 import torch
 import torch.distributed as dist
@@ -497,6 +584,43 @@ for x, y in batches:
 )
 def test_replicas_by_hand(before: str, kinds: list[str]) -> None:
     assert found("code.replicas", "", BY_HAND.format(before=before)) == kinds
+
+
+WRAPPED = """
+import random
+import torch
+import torch.distributed as dist
+from torch.distributed.fsdp import FullyShardedDataParallel as FSDP, ShardingStrategy
+from net import Net, batches
+dist.init_process_group("nccl")
+{before}
+model = FSDP(Net().cuda(), sharding_strategy=ShardingStrategy.{strategy})
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in batches:
+    torch.nn.functional.cross_entropy(model(x), y).backward()
+    opt.step()
+torch.save(model.state_dict(), "model.pt")
+"""
+BY_RANK = "seed = 1 + dist.get_rank()\nrandom.seed(seed)\ntorch.manual_seed(seed)"
+
+
+@pytest.mark.parametrize(
+    ("before", "strategy", "kinds"),
+    [
+        (BY_RANK, "NO_SHARD", ["rank"]),
+        (BY_RANK, "HYBRID_SHARD", ["rank"]),
+        (BY_RANK, "NO_SHARD, sync_module_states=False", ["rank"]),
+        ("def set_seed(seed):\n    torch.manual_seed(seed)\nset_seed(1 + dist.get_rank())", "NO_SHARD", ["rank"]),
+        ("", "NO_SHARD", ["none"]),
+        (BY_RANK, "FULL_SHARD", []),
+        (BY_RANK, "NO_SHARD, sync_module_states=True", []),
+        (BY_RANK, "NO_SHARD, **options", []),
+        ("random.seed(dist.get_rank())\ntorch.manual_seed(1)", "NO_SHARD", []),
+        (BY_RANK + "\nfrom mine import broadcast_parameters", "NO_SHARD", []),
+    ],
+)
+def test_replicas_in_a_wrapper_that_sends_no_weights(before: str, strategy: str, kinds: list[str]) -> None:
+    assert found("code.replicas", "", WRAPPED.format(before=before, strategy=strategy)) == kinds
 
 
 def test_a_wrapper_brings_the_weights_together() -> None:

@@ -49,6 +49,43 @@ def test_a_model_on_cuda_without_a_number(text: str, call: str) -> None:
     assert moved(START + text) == [call]
 
 
+SENT = {
+    "moved": ("seed = torch.ones(1).cuda()\ndist.broadcast(seed, src=0)\n", ["torch.ones(1).cuda()"]),
+    "made there": (
+        'count = torch.zeros(1, device="cuda")\ndist.all_reduce(count)\n',
+        ['torch.zeros(1, device="cuda")'],
+    ),
+    "in a helper": (
+        "def total(value):\n    whole = torch.tensor(value).cuda()\n    dist.all_reduce(whole)\n    return whole\ntotal(1)\n",
+        ["torch.tensor(value).cuda()"],
+    ),
+    "objects": ("dist.all_gather_object(found, mine)\n", ["dist.all_gather_object(found, mine)"]),
+    "moved with a number": ("dist.broadcast(torch.ones(1).cuda(local_rank), src=0)\n", []),
+    "over a group": ("dist.all_reduce(torch.ones(1).cuda(), group=cpus)\n", []),
+    "objects from a device": ("dist.broadcast_object_list(found, src=0, device=local_rank)\n", []),
+    "set before": ("torch.cuda.set_device(local_rank)\ndist.broadcast(torch.ones(1).cuda(), src=0)\n", []),
+    "a tensor from elsewhere": ("dist.all_reduce(loss)\n", []),
+    "a trainer of another package": (
+        "from tools import BigTrainer\ndist.broadcast(torch.ones(1).cuda(), src=0)\n",
+        [],
+    ),
+    "a trainer in sight": (
+        "class Trainer:\n    pass\nTrainer()\ndist.broadcast(torch.ones(1).cuda(), src=0)\n",
+        ["torch.ones(1).cuda()"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), SENT.values(), ids=SENT)
+def test_what_the_ranks_send_each_other(text: str, expected: list[str]) -> None:
+    assert moved(START + text + "model = DDP(Net().to(local_rank))\n") == expected
+
+
+def test_objects_go_by_gloo_where_there_is_one() -> None:
+    text = "dist.all_gather_object(found, mine)\nmodel = DDP(Net().to(local_rank))\n"
+    assert moved('dist.init_process_group("cpu:gloo,cuda:nccl")\n' + text) == []
+
+
 APART = {
     "the device is set": "torch.cuda.set_device(local_rank)\n" + START + MODEL,
     "the device is set by accelerators' own call": "torch.accelerator.set_device_index(local_rank)\n" + START + MODEL,

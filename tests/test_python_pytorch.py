@@ -266,3 +266,44 @@ def test_how_the_code_of_a_model_recomputes(code: str, reentrant: bool | str | N
     assert [value.value if isinstance(value, Value) else "unknown" for value in told] == (
         [] if reentrant is None else [reentrant]
     )
+
+
+DECODER = """
+import torch.nn as nn
+from dataclasses import dataclass
+
+@dataclass
+class Shape:
+    hidden: int = 1024
+    vocab_size: int = 50257
+
+class Decoder(nn.Module):
+    def __init__(self, shape):
+        super().__init__()
+        self.up = nn.Linear(shape.hidden, 4001)
+        self.head = nn.Linear(shape.hidden, {width}, bias=False)
+
+model = Decoder(Shape())
+"""
+
+
+@pytest.mark.parametrize(
+    ("width", "more", "widths"),
+    [
+        ("shape.vocab_size", "", [50257]),
+        ("out_features=shape.vocab_size", "", [50257]),
+        ("shape.classes", "", []),
+        ("shape.vocab_size", "second = nn.Linear(8, n_tokens)\nn_tokens = 100\n", [50257]),
+        ("shape.vocab_size", "n_tokens = 100\nsecond = nn.Linear(8, n_tokens)\n", []),
+        ("shape.vocab_size", "model.load(pretrained=True)\n", []),
+    ],
+)
+def test_the_vocabulary_of_a_model_that_is_built_here(width: str, more: str, widths: list[int]) -> None:
+    program = link({"train.py": read_module(Source("train.py", DECODER.format(width=width) + more))})
+    reading = pytorch.read(program)
+    found = [
+        claim.value.value
+        for claim in reading.claims
+        if claim.setting == "model.vocab" and isinstance(claim.value, Value)
+    ]
+    assert found == widths

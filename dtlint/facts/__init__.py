@@ -6,13 +6,28 @@ fact that rests on unknown or assumed settings is an interval, or unknown with t
 
 from __future__ import annotations
 
-from dtlint.facts import exchange, host, launch, memory, network, pipeline, reduction, savings, schedule, step, topology
+from dtlint.facts import (
+    elastic,
+    exchange,
+    host,
+    launch,
+    memory,
+    network,
+    pipeline,
+    reduction,
+    savings,
+    schedule,
+    shapes,
+    step,
+    topology,
+)
 from dtlint.facts.registry import FACTS, Fact, FactValue, fact, facts, facts_of
 
 __all__ = [
     "FACTS",
     "Fact",
     "FactValue",
+    "elastic",
     "exchange",
     "fact",
     "facts",
@@ -25,6 +40,7 @@ __all__ = [
     "reduction",
     "savings",
     "schedule",
+    "shapes",
     "step",
     "topology",
 ]

@@ -22,10 +22,13 @@ _PORT_FLAGS = ("--master-port", "--rdzv-endpoint", "--main-process-port")
 _UNASKED_PORT = "29500"
 """The port where deepspeed is given none (deepspeed/launcher/runner.py), and torchrun on one node before torch 2.13."""
 _FREE_SINCE = "2.13"
+_OWN_NETWORK = frozenset(("docker", "podman", "nvidia-docker"))
+"""Programs whose containers have ports of their own, unless they are given the network of the machine."""
 _MEETS = ("--standalone", "--rdzv-backend", "--rdzv-endpoint", "--rdzv-conf", "--master-port", "--nnodes")
 _WORDS_BEFORE = 4
 """Words of a command among which the launcher is named: `python3 -u -m torch.distributed.run`."""
 _OF_TORCH = ("torchrun", "torch.distributed.run", "torch.distributed.launch")
+_RUN_NAME = "--rdzv-id"
 _HOST_FLAGS = ("--rdzv-endpoint", "--master-addr", "--main-process-ip")
 _THIS_HOST = "cluster.this_host"
 _PER_TASK = ("SLURM_NODEID", "SLURM_PROCID")
@@ -46,7 +49,7 @@ def read(command: Command) -> Reading:
         "launch.starters": starters,
         "launch.same_rank": tuple(_same_rank(command)),
         "launch.own_hosts": tuple(_own_hosts(command)),
-        "launch.ports": () if starters else tuple(_ports(command)),
+        "launch.ports": () if starters or _has_own_ports(command) else tuple(_ports(command)),
     }
     return Reading("starters", collections={name: found for name, found in collections.items() if found})
 
@@ -120,7 +123,11 @@ def _expanded_early(value: Word, srun: Command) -> str:
 
 
 def _ports(command: Command) -> Iterator[Member]:
-    """The port that the words name, the last one counting; else the one that the launcher takes."""
+    """The port that the words name, the last one counting; else the one that the launcher takes. Runs of c10d share a
+    port where each has a name of its own.
+    """
+    if any(flag.replace("_", "-") == _RUN_NAME for flag, _ in _valued(command.argv)):
+        return
     found = [word for flag, word in _valued(command.argv) if flag.replace("_", "-") in _PORT_FLAGS]
     if not found and command.argv:
         yield from _unasked_port(command)
@@ -128,6 +135,13 @@ def _ports(command: Command) -> Iterator[Member]:
         port = (word.text or "").rpartition(":")[2]
         if port.isdecimal() and port != "0":
             yield _port(command, word, port, "")
+
+
+def _has_own_ports(command: Command) -> bool:
+    """Whether a container with a network of its own runs the command."""
+    words = [word.shown for each in (*command.wrapper, command) for word in each.argv]
+    inside = any(word.rpartition("/")[2] in _OWN_NETWORK for word in words)
+    return inside and not any(word in ("host", "--net=host", "--network=host") for word in words)
 
 
 def _unasked_port(command: Command) -> Iterator[Member]:

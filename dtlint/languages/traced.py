@@ -99,7 +99,8 @@ class Command(NamedTuple):
     commands that this one
     is an argument of, outermost first (a `bash -c` text under srun has srun's command here). `folder` is where `cd` led
     from the folder in which the script runs, "" where it did not, or nobody knows. `sourced` is a file that was sourced
-    before and is not at hand, so that it may have set more, "" for none.
+    before and is not at hand, so that it may have set more, "" for none. `pauses` counts how often the script has
+    waited before it.
     """
 
     argv: tuple[Word, ...]
@@ -109,6 +110,7 @@ class Command(NamedTuple):
     background: bool = False
     folder: str = ""
     sourced: str = ""
+    pauses: int = 0
 
 
 class Lost(NamedTuple):

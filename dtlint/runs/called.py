@@ -46,7 +46,8 @@ class Reached(NamedTuple):
 
     `folder` is where its paths begin, `own` the folder in which it lies. `callers` are the scripts that lead to it,
     outermost first, `told` how each of them starts the next one, in words; `job` is the command that submitted the job
-    in which it runs. `supposed` are sentences on files that were only likely to be the ones that are started.
+    in which it runs. `supposed` are sentences on files that were only likely to be the ones that are started. `pauses`
+    counts how often its callers have waited before; scripts of one `start` run beside each other.
     """
 
     script: Script
@@ -58,6 +59,8 @@ class Reached(NamedTuple):
     told: tuple[str, ...] = ()
     job: Command | None = None
     supposed: tuple[str, ...] = ()
+    pauses: int = 0
+    start: int = 0
 
 
 class Launched(NamedTuple):
@@ -134,6 +137,8 @@ class Calls:
             (*reached.told, told(reached.script.source, start)),
             command if submitted else reached.job,
             (*reached.supposed, *([supposed] if supposed else [])),
+            reached.pauses + command.pauses,
+            reached.start if command.background and not submitted else self.left,
         )
         launched = [each for world in script.worlds for each in self.launches(called, _within(before, world))]
         if not launched:

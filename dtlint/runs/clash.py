@@ -3,26 +3,43 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dtlint.frameworks import Member, Reading
 from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.starters import numbers_nodes_itself, ranks
 from dtlint.languages.traced import Command, Word
+from dtlint.runs.called import Launched
 from dtlint.runs.launches import Found, machine_of
 from dtlint.value import Value
 
 _WAITS = r"\bwait\b|\bsleep\b|\bfg\b"
 
 
-def with_clashes(found: Found, earlier: Sequence[Found]) -> Found:
-    """The launch, with the collection `launch.port_clash` (`port`, `until`) if an earlier one still runs in the
-    background on the port that it names or takes.
+def port_clashes(launches: Sequence[Launched]) -> Mapping[int, Member]:
+    """The launches, by their number, that listen on a port which an earlier one still holds in the background: members
+    of `launch.port_clash` (`port`, `until`).
     """
-    clashes = tuple(member for other in earlier if (member := _clash(found, other)) is not None)
-    if not clashes:
+    found: dict[int, Member] = {}
+    holding: dict[object, tuple[Launched, Member]] = {}
+    for number, launched in enumerate(launches):
+        port = _port(launched.found)
+        if port is None:
+            continue
+        moment = _moment(launched, port)
+        held = holding.get(moment)
+        if held is not None and not _may_wait_between(held[0], launched):
+            found[number] = _clash(port, held[1])
+        if _text(port, "stays") == "yes":
+            holding[moment] = (launched, port)
+    return found
+
+
+def with_clash(found: Found, clash: Member | None) -> Found:
+    """The launch, with the clash of its port, if there is one."""
+    if clash is None:
         return found
-    reading = Reading("ports", collections={"launch.port_clash": clashes[:1]})
+    reading = Reading("ports", collections={"launch.port_clash": (clash,)})
     return found._replace(readings=(*found.readings, reading))
 
 
@@ -57,14 +74,22 @@ def _on_another(command: Command, other: Command) -> bool:
     return bool(here) and bool(there) and here != there
 
 
-def _clash(found: Found, earlier: Found) -> Member | None:
-    port, other = _port(found), _port(earlier)
-    if port is None or other is None or _text(port, "port") != _text(other, "port") or _text(other, "stays") != "yes":
-        return None
-    first, second = earlier.launch.place, found.launch.place
-    between = first.source.text[first.end : second.start]
-    if first.source is not second.source or first.end > second.start or re.search(_WAITS, between):
-        return None
+def _moment(launched: Launched, port: Member) -> object:
+    """What is equal for launches that may listen on one port at the same time: nothing waits between them, and one
+    condition leads to both.
+    """
+    reached, pauses = launched.reached, launched.command.pauses
+    return _text(port, "port"), reached.pauses + pauses, reached.start, launched.world.branch
+
+
+def _may_wait_between(earlier: Launched, later: Launched) -> bool:
+    """Whether a script says between two launches that it waits, where they stand one behind the other."""
+    first, second = earlier.found.launch.place, later.found.launch.place
+    behind = first.source is second.source and first.end <= second.start
+    return behind and re.search(_WAITS, first.source.text[first.end : second.start]) is not None
+
+
+def _clash(port: Member, other: Member) -> Member:
     until = next((each.fields["until"] for each in (port, other) if _text(each, "until")), port.fields["until"])
     fields = {"port": port.fields["port"], "until": until}
     return Member(port.place, fields, ((other.place, "still runs in the background"),))

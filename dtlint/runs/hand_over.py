@@ -32,6 +32,10 @@ _CPU_ADAMS = ("adamw", "adagrad", "lion")
 """Optimizers of --optim that have a twin on the CPU (accelerate utils/deepspeed.py, map_pytorch_optim_to_deepspeed)."""
 
 
+_HANDED_TO_TRAINER = ("transformers", "axolotl")
+"""Layers whose clipping is the Trainer's."""
+
+
 class HandOver(NamedTuple):
     """The settings as the framework gets them, and what there is to say about the way there."""
 
@@ -63,7 +67,7 @@ def _handed(readings: Sequence[Reading], settings: Mapping[str, Setting]) -> Han
         clashes = tuple(owned_by_lightning(readings))
         return HandOver(settings, {"config.conflicts": clashes} if clashes else {})
     if frontend in FILLERS:
-        return HandOver(_filled(settings), {})
+        return HandOver(_filled(settings), _left_out_of_loop(readings, settings))
     if not frontend and _asks_for_filling(readings) and not _calls_deepspeed(readings, settings):
         return HandOver({**settings, "frontend": Unknown('no file tells who fills "auto"', "--set frontend=...")}, {})
     return HandOver(settings, {})
@@ -166,7 +170,8 @@ def _left_out(readings: Sequence[Reading], config: Reading) -> Iterator[Member]:
     """The Trainer's clipping where the file has no key that takes it over."""
     if config.place is None or config.open or says(config, "optimizer.clip"):
         return
-    claim = claimed(readings, "optimizer.clip", "transformers")
+    told = (claimed(readings, "optimizer.clip", layer) for layer in _HANDED_TO_TRAINER)
+    claim = next((each for each in told if each is not None), None)
     value: Setting = claim.value if claim is not None else Value(1.0, Origin("default", note=TRAINER))
     if not isinstance(value, Value) or not value.value or (claim is None and trainer_place(readings) is None):
         return
@@ -179,6 +184,24 @@ def _left_out(readings: Sequence[Reading], config: Reading) -> Iterator[Member]:
     }
     related = ((value.origin.span, "asked for here"),) if value.origin.span is not None else ()
     yield Member(place, fields, related)
+
+
+def _left_out_of_loop(readings: Sequence[Reading], settings: Mapping[str, Setting]) -> Mapping[str, tuple[Member, ...]]:
+    """config.left_out: the norm that an Accelerator is told to clip at, and DeepSpeed's config has no key for; under
+    DeepSpeed the call does nothing (accelerator.py, clip_grad_norm_).
+    """
+    config = _config(readings)
+    told = [clip for reading in readings for clip in reading.collections.get("code.accelerated_clips", ())]
+    if config is None or config.place is None or config.open or says(config, "optimizer.clip") or not told:
+        return {}
+    if word_in(settings, "framework") != "deepspeed":
+        return {}
+    fields = {
+        **told[0].fields,
+        "key": written("gradient_clipping", config.place),
+        "asked": written("yes", config.place),
+    }
+    return {"config.left_out": (Member(config.place, fields, ((told[0].place, "asked for here"),)),)}
 
 
 def _exchanged(readings: Sequence[Reading], config: Reading, settings: Mapping[str, Setting]) -> Iterator[Member]:

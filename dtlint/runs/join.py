@@ -14,7 +14,6 @@ from dtlint.runs.assemble import Parts, run_of
 from dtlint.runs.beside import accelerate_launch, lone_configs, one_run
 from dtlint.runs.called import (
     Calls,
-    Launched,
     Reached,
     candidate_of,
     chain_of,
@@ -22,7 +21,7 @@ from dtlint.runs.called import (
     known_starts,
     run_key,
 )
-from dtlint.runs.clash import with_clashes, with_repeated_rank
+from dtlint.runs.clash import port_clashes, with_clash, with_repeated_rank
 from dtlint.runs.configs import read_config
 from dtlint.runs.follow import Candidate, Follower, hosts_of
 from dtlint.runs.kinds import may_be_manifest, may_start
@@ -166,15 +165,16 @@ class Joiner:
         """The launches of a script in each of its worlds, with those of the scripts that it starts."""
         calls = Calls(self._follower, self.options)
         for world in root.script.worlds:
-            of_a_run: dict[tuple[object, ...], list[Launched]] = {}
-            for launched in calls.launches(root, world):
-                of_a_run.setdefault(run_key(launched), []).append(launched)
-            earlier: list[Found] = []
-            for first, *others in of_a_run.values():
-                again = [each.command for each in others]
-                found = with_clashes(with_repeated_rank(first.found, first.command, again), earlier)
-                earlier.append(found)
-                self._launches.append(candidate_of(first._replace(found=found), companion))
+            launches = list(calls.launches(root, world))
+            clashes = port_clashes(launches)
+            of_a_run: dict[tuple[object, ...], list[int]] = {}
+            for number, launched in enumerate(launches):
+                of_a_run.setdefault(run_key(launched), []).append(number)
+            for numbers in of_a_run.values():
+                first, *others = (launches[number] for number in numbers)
+                clash = next((clashes[number] for number in numbers if number in clashes), None)
+                found = with_repeated_rank(first.found, first.command, [each.command for each in others])
+                self._launches.append(candidate_of(first._replace(found=with_clash(found, clash)), companion))
         self._lost.extend(lost for script in calls.scripts.values() for lost in script.lost)
 
     # Joining

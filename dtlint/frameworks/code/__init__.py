@@ -53,8 +53,10 @@ def _collectors(words: set[str]) -> Iterator[tuple[str, Collector]]:
 
         yield "code.samplers", samplers
     yield from _of_data(words)
-    if words & {"no_sync", "generate"}:
-        from dtlint.frameworks.code.zero import zero_generations, zero_no_syncs
+    if words & {"no_sync", "accumulate", "generate", "clip_grad_norm_"}:
+        from dtlint.frameworks.code.zero import accelerated_clips, zero_generations, zero_no_syncs
+
+        yield "code.accelerated_clips", accelerated_clips
 
         yield "code.zero_generations", zero_generations
         yield "code.zero_no_syncs", zero_no_syncs
@@ -110,6 +112,7 @@ def _of_data(words: set[str]) -> Iterator[tuple[str, Collector]]:
 
         yield "code.loaders", loaders
     if "backward" in words:
+        from dtlint.frameworks.code.floored_batches import floored_batches
         from dtlint.frameworks.code.gathers import local_losses
         from dtlint.frameworks.code.held_steps import held_steps
         from dtlint.frameworks.code.loss_scales import loss_scales
@@ -118,6 +121,7 @@ def _of_data(words: set[str]) -> Iterator[tuple[str, Collector]]:
         from dtlint.frameworks.code.rescaling import rescaled_losses
         from dtlint.frameworks.code.shards import shards
 
+        yield "code.floored_batches", floored_batches
         yield "code.local_losses", local_losses
         yield "code.loss_scales", loss_scales
         yield "code.overscaled_losses", overscaled_losses

@@ -1,11 +1,15 @@
-"""Finds models that every rank of a machine puts on its first GPU: NCCL, "cuda" without a number, no device set."""
+"""Finds models and tensors that every rank of a machine puts on its first GPU: NCCL, "cuda" without a number, no device
+set.
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 
 from dtlint.frameworks import Member
+from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.pytorch.names import DDP, DEVICE_MESH, FSDP1
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import Call, argument, called, calls, passed
@@ -15,7 +19,7 @@ from dtlint.languages.python.places import Place, place_of
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import stands
 from dtlint.languages.python.tree import Module
-from dtlint.value import Setting, Value, written
+from dtlint.value import Setting, Value
 
 _STARTS = (
     "torch.distributed.init_process_group",
@@ -26,6 +30,21 @@ _SAME_MODEL = frozenset({"cuda", "to", "train", "eval", "half", "bfloat16", "flo
 """Methods of a model that return the model itself."""
 _HANDED_ON = frozenset({"compile", "convert_sync_batchnorm"})
 """Functions that return the model that they are given."""
+_SENT: Mapping[str, tuple[str, int]] = {
+    "broadcast": ("tensor", 0),
+    "all_reduce": ("tensor", 0),
+    "reduce": ("tensor", 0),
+    "gather": ("tensor", 0),
+    "all_gather": ("tensor", 1),
+    "all_gather_into_tensor": ("input_tensor", 1),
+}
+"""Collectives, each with the parameter that holds the tensor which a rank sends."""
+_OBJECTS = ("all_gather_object", "broadcast_object_list", "gather_object", "scatter_object_list")
+"""Collectives of objects, which NCCL alone sends from the current device, and gloo beside it from the CPU
+(distributed_c10d.py, _get_object_coll_device).
+"""
+_PACKAGES = ("torch.distributed", "torch.distributed.distributed_c10d")
+_WORDS = re.compile(r"\w+")
 _NCCL = ("nccl", "cpu:gloo,cuda:nccl", "cuda:nccl,cpu:gloo", "cuda:nccl")
 _SETS = frozenset({"set_device", "set_device_index", "set_device_idx", "_set_device", "set_default_device"})
 _MAX_DEPTH = 3
@@ -41,27 +60,63 @@ _ASKS = frozenset({"device", "device_count", "current_device", "get_device_name"
 
 def shared_devices(program: Program) -> tuple[Member, ...]:
     """Models that DDP or FSDP1 wraps and that stand on the first GPU of the machine, whatever the rank: `moved` is the
-    call that puts one there.
+    call that puts one there; `what` says of what (model, tensor, objects), for what a collective sends may stand there
+    too.
 
     Only where the program starts NCCL itself and nothing in it, nor a package that it imports, may choose a device.
     """
     starts = [call for call in calls(program, _STARTS) if stands(call.place) is not False]
     if not starts or not all(_is_nccl(call) and not _chooses(call) for call in starts) or _may_choose(program):
         return ()
-    found = []
-    for wrap in calls(program, _WRAPS):
-        moves = list(_moves_of_model(wrap)) if stands(wrap.place) and not _chooses(wrap) else []
-        if moves and all(_is_first(move) for move in moves) and not _is_set(wrap):
-            span = wrap.place.module.span(moves[0].node)
-            moved = wrap.place.module.text(moves[0].node, 60)
-            related = ((starts[0].head, "NCCL starts here without device_id"), (wrap.head, "the ranks meet here"))
-            found.append(Member(span, {"moved": written(moved, span)}, related))
+    found = [*_models(program, starts[0])] or [*_tensors(program, starts[0])]
+    if not found and all(_is_nccl(call, _NCCL[:1]) for call in starts):
+        found = [*_objects(program, starts[0])]
     return tuple(found)
 
 
-def _is_nccl(call: Call) -> bool:
+def _models(program: Program, start: Call) -> Iterator[Member]:
+    for wrap in calls(program, _WRAPS):
+        moves = list(_moves_of_model(wrap)) if stands(wrap.place) and not _chooses(wrap) else []
+        if moves and all(_is_first(move) for move in moves) and not _is_set(wrap):
+            yield _member("model", moves[0], start, wrap)
+
+
+def _tensors(program: Program, start: Call) -> Iterator[Member]:
+    """Tensors on the first GPU that the ranks send each other."""
+    for word, (name, position) in _SENT.items():
+        for call in calls(program, tuple(f"{package}.{word}" for package in _PACKAGES)):
+            if passed(call, "group") or not stands(call.place) or _is_set(call):
+                continue
+            ends = [way.end for item in passed(call, name, position) for way, _ in live_ways(item.place)]
+            if ends and all(isinstance(end, Place) and _is_made_first(end) for end in ends):
+                yield from (_member("tensor", end, start, call) for end in ends[:1] if isinstance(end, Place))
+
+
+def _objects(program: Program, start: Call) -> Iterator[Member]:
+    for call in calls(program, tuple(f"{package}.{word}" for package in _PACKAGES for word in _OBJECTS)):
+        alone = not call.open and not passed(call, "group") and not passed(call, "device")
+        if alone and len(call.positional) <= 2 and stands(call.place) and not _is_set(call):
+            yield _member("objects", call.place, start, call)
+
+
+def _member(what: str, moved: Place, start: Call, meeting: Call) -> Member:
+    span, text = moved.module.span(moved.node), moved.module.text(moved.node, 60)
+    related = ((start.head, "NCCL starts here without device_id"), (meeting.head, "the ranks meet here"))
+    return Member(span, texts(span, moved=text, what=what), related)
+
+
+def _is_made_first(end: Place) -> bool:
+    """Whether a tensor is made on the first GPU, or moved there, and nowhere else."""
+    moves = list(_moves_in(end, end.node))
+    if moves:
+        return all(map(_is_first, moves))
+    named = end.node.keywords if isinstance(end.node, ast.Call) and called(end).startswith("torch.") else []
+    return any(each.arg == "device" and _is_plain_cuda(end.at(each.value), 0) for each in named)
+
+
+def _is_nccl(call: Call, words: tuple[str, ...] = _NCCL) -> bool:
     backend = argument(call, "backend", 0)
-    return isinstance(backend, Value) and backend.origin.kind == "written" and backend.value in _NCCL
+    return isinstance(backend, Value) and backend.origin.kind == "written" and backend.value in words
 
 
 def _chooses(call: Call) -> bool:
@@ -77,11 +132,17 @@ def _may_choose(program: Program) -> bool:
 
 def _module_may_choose(program: Program, module: Module) -> bool:
     text = module.source.text
-    if _VISIBLE in text or "Trainer" in text or "torch.cuda.device(" in text:
+    if _VISIBLE in text or "torch.cuda.device(" in text or _names_trainer(program, text):
         return True
     if any(name.lstrip(".").partition(".")[0] in _CHOOSERS for name in module.imports):
         return True
     return any(_is_a_setter(program, word) for word in module.called)
+
+
+def _names_trainer(program: Program, text: str) -> bool:
+    """Whether a text names a trainer that no file of the program defines: it may set the device."""
+    words = frozenset(word for word in _WORDS.findall(text) if "Trainer" in word) if "Trainer" in text else ()
+    return any(not any(word in module.definitions for module in program.modules.values()) for word in words)
 
 
 def _is_set(wrap: Call) -> bool:

@@ -10,7 +10,7 @@ from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.code.lone_runs import is_for_one_rank
 from dtlint.frameworks.code.loss_factors import AVERAGING
-from dtlint.frameworks.code.mentions import holds_rank, mentions, passes, turned_over
+from dtlint.frameworks.code.mentions import holds_rank, mentions, passes, picked_by_rank, turned_over
 from dtlint.frameworks.code.objects import kinds
 from dtlint.frameworks.code.samplers import SAMPLERS, is_for_evaluation, is_left_to_front_end
 from dtlint.languages.python.bindings import dotted, enclosing_class
@@ -208,7 +208,7 @@ def _is_dealt(call: Call) -> bool:
     """Whether a sampler of the loader may deal, or its data set may be the part that the rank picks."""
     sampled = bool(passed(call, "sampler", 3) or passed(call, "batch_sampler", 4))
     return (sampled and not _is_sampled(call)) or any(
-        _picked_by_rank(item.place, _LEVELS) for item in passed(call, "dataset", 0)
+        picked_by_rank(item.place, _LEVELS) for item in passed(call, "dataset", 0)
     )
 
 
@@ -229,15 +229,6 @@ def _goes_through_all(sampler: Place) -> bool:
         return False
     told = {keyword.arg for keyword in node.keywords}
     return len(node.args) <= 1 and told <= {"data_source", "generator"}
-
-
-def _picked_by_rank(place: Place, levels: int) -> bool:
-    """Whether the number of the rank goes into an expression, also by way of the names in it."""
-    if holds_rank(place):
-        return True
-    names = [node for node in ast.walk(place.node) if isinstance(node, ast.Name)] if levels else []
-    ends = (way.end for name in names for way in ways(place.at(name)))
-    return any(isinstance(end, Place) and end.node not in names and _picked_by_rank(end, levels - 1) for end in ends)
 
 
 def _shuffles(call: Call) -> bool:
@@ -288,7 +279,7 @@ def _texts_of(end: Place) -> Iterator[str]:
 
 def _seeds_differ(program: Program) -> bool:
     """Whether a seed is taken from the rank, so that the ranks shuffle differently on purpose."""
-    return any(holds_rank(place) for place in _seed_calls(program))
+    return any(picked_by_rank(place, 2) for place in _seed_calls(program))
 
 
 def _is_seeded(program: Program) -> bool:

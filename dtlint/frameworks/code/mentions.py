@@ -10,6 +10,7 @@ from itertools import islice
 
 from dtlint.frameworks.code.ranks import is_rank
 from dtlint.languages.python.callers import callers
+from dtlint.languages.python.following import ways
 from dtlint.languages.python.imported import MAX_MODULES
 from dtlint.languages.python.places import Place, place_of
 from dtlint.languages.python.program import Definition, Program
@@ -38,6 +39,15 @@ def holds_rank(place: Place) -> bool:
     """Whether an expression holds the number of this rank."""
     names = (node for node in ast.walk(place.node) if isinstance(node, ast.Name | ast.Attribute | ast.Call))
     return any(is_rank(place.at(node), 0) for node in names)
+
+
+def picked_by_rank(place: Place, levels: int) -> bool:
+    """Whether the number of the rank goes into an expression, also by way of the names in it."""
+    if holds_rank(place):
+        return True
+    names = [node for node in ast.walk(place.node) if isinstance(node, ast.Name)] if levels else []
+    ends = (way.end for name in names for way in ways(place.at(name)))
+    return any(isinstance(end, Place) and end.node not in names and picked_by_rank(end, levels - 1) for end in ends)
 
 
 def passes(program: Program) -> Iterator[tuple[Place, Site]]:

@@ -1,4 +1,6 @@
-"""Finds replicas that start from different weights, where gradients are exchanged by hand: `code.replicas`."""
+"""Finds replicas that start from different weights, since nothing that exchanges their gradients makes them equal:
+`code.replicas`.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +8,16 @@ import re
 
 from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import texts
-from dtlint.frameworks.code.mentions import holds_rank, mentions
+from dtlint.frameworks.code.mentions import mentions, picked_by_rank
 from dtlint.frameworks.pytorch.exchange import collectives
+from dtlint.frameworks.pytorch.names import FSDP1
+from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.calls import Call, argument, calls, passed
 from dtlint.languages.python.places import Place, place_of
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import stands
+from dtlint.record import NamedTuple
+from dtlint.source import Span
 from dtlint.value import Value
 
 _EQUALISED = re.compile(
@@ -18,24 +25,75 @@ _EQUALISED = re.compile(
     r"|torch\.save|fork_rng|set_rng_state|share_memory|pretrained|weights\s*="
 )
 """Words of programs that may bring the ranks' weights together, or draw none."""
+_BROUGHT = re.compile(
+    r"broadcast|load_(?!dataset)|[Rr]estore|[Rr]esum|pretrained|torch\.load|safetensors|fork_rng|set_rng_state|share_memory"
+    r"|weights\s*=|(?<!a)(?<!no_)sync(?!hronize|_batchnorm|_module_states\s*=\s*False)"
+)
+"""The same for models that are wrapped: what such programs gather and save is not what they start from."""
 _SEEDS = re.compile(r"seed", re.IGNORECASE)
+_OTHER_SEEDS = re.compile(r"(np|numpy|random)(\.random)?\.seed")
+"""Seeds of generators that draw no weights."""
+_UNSHARDED = {"NO_SHARD": "", "HYBRID_SHARD": "hybrid", "_HYBRID_SHARD_ZERO2": "hybrid"}
+"""Strategies of FSDP1 that keep whole copies of shards: of all ranks, or one a group."""
+_LEVELS = 3
+"""Names that lead from a seed to the rank."""
+
+
+class Exchange(NamedTuple):
+    """What exchanges the gradients of replicas: in words, for a finding beside it, and with copies between groups of
+    ranks alone ("hybrid").
+    """
+
+    place: Span
+    by: str
+    said: str
+    copies: str = ""
 
 
 def replicas(program: Program) -> tuple[Member, ...]:
     """The collection `code.replicas`: `seeded` ("rank" where every rank takes a seed of its own, "none" where none is
-    set) of a program that exchanges the gradients of all parameters by hand and never brings the weights together.
+    set) of a program that exchanges the gradients of all parameters (`by`: "hand", or the strategy of FSDP that does,
+    `copies`: "hybrid" where only groups of ranks hold copies) and never brings the weights together.
     """
-    exchanges = [member for member in collectives(program) if _is_whole(member)]
-    if not exchanges or mentions(program, _EQUALISED):
+    exchange = _by_hand(program) or _by_wrapper(program)
+    if exchange is None:
         return ()
-    exchange = exchanges[0]
+    said = {"by": exchange.by, "copies": exchange.copies}
     if not mentions(program, _SEEDS):
-        return (Member(exchange.place, texts(exchange.place, seeded="none")),)
+        return (Member(exchange.place, texts(exchange.place, seeded="none", **said)),)
     seeds = _seed_calls(program)
-    if not seeds or not all(holds_rank(place) and stands(place) for place in seeds):
+    if not seeds or not all(picked_by_rank(place, _LEVELS) and stands(place) for place in seeds):
         return ()
     span = seeds[0].module.span(seeds[0].node)
-    return (Member(span, texts(span, seeded="rank"), ((exchange.place, "the gradients are exchanged by hand"),)),)
+    return (Member(span, texts(span, seeded="rank", **said), ((exchange.place, exchange.said),)),)
+
+
+def _by_hand(program: Program) -> Exchange | None:
+    found = next((member for member in collectives(program) if _is_whole(member)), None)
+    if found is None or mentions(program, _EQUALISED):
+        return None
+    return Exchange(found.place, "hand", "the gradients are exchanged by hand")
+
+
+def _by_wrapper(program: Program) -> Exchange | None:
+    """FSDP1 with whole copies, which it makes equal where sync_module_states is on and nowhere else."""
+    wraps = [call for call in calls(program, FSDP1) if stands(call.place) is not False]
+    strategies = {_strategy(call) for call in wraps}
+    name = strategies.pop() if len(strategies) == 1 else ""
+    if not name or mentions(program, _BROUGHT):
+        return None
+    given = next((item.place for item in passed(wraps[0], "sharding_strategy", 2)), None)
+    place = wraps[0].head if given is None else given.module.span(given.node)
+    return Exchange(place, name, f"{name} keeps whole copies, and sends none", _UNSHARDED[name])
+
+
+def _strategy(call: Call) -> str:
+    """The strategy that a call of FSDP is certain to take, "" for one without copies or with synchronised ones."""
+    value = argument(call, "sharding_strategy", 2)
+    name = str(value.value).rpartition(".")[2] if isinstance(value, Value) and value.origin.kind == "written" else ""
+    synced = argument(call, "sync_module_states", 10)
+    apart = synced is None or (isinstance(synced, Value) and synced.value is False)
+    return name if name in _UNSHARDED and apart else ""
 
 
 def _is_whole(member: Member) -> bool:
@@ -51,4 +109,5 @@ def _seed_calls(program: Program) -> list[Place]:
         for word, sites in module.called.items()
         if _SEEDS.search(word)
         for site in sites
+        if not _OTHER_SEEDS.fullmatch(dotted(getattr(site.node, "func", None) or site.node))
     ]

@@ -1,4 +1,6 @@
-"""Finds what ZeRO does not bear in code: `code.zero_no_syncs`, `code.zero_generations`."""
+"""Finds what ZeRO does not bear in code (`code.zero_no_syncs`, `code.zero_generations`), and what an Accelerator leaves
+to DeepSpeed (`code.accelerated_clips`).
+"""
 
 from __future__ import annotations
 
@@ -38,19 +40,64 @@ _TELLING = {
     "trl": ("Trainer", "Config"),
 }
 """Endings of names that tell it, by the package that they are imported from."""
+_ASKS = re.compile(r"deepspeed|distributed_type|zero", re.IGNORECASE)
+"""Words of a condition that may keep no_sync to other backends."""
+_EACH_BATCH = re.compile(r"sync_each_batch")
+"""The switch that has Accelerate exchange the gradients of every micro-batch."""
 
 
 def zero_no_syncs(program: Program) -> tuple[Member, ...]:
-    """The collection `code.zero_no_syncs`: `model`, a DeepSpeed engine whose no_sync is entered."""
+    """The collection `code.zero_no_syncs`: `call`, what asks an engine of DeepSpeed to hold the exchange back; `by`,
+    who asks it ("engine": the program itself, "accelerate"); `always`, "no" where only accumulation over several
+    micro-batches comes to it.
+    """
     found = []
     for module in program.modules.values():
-        for site in module.called.get("no_sync", ()):
-            place = place_of(program, module, site)
-            model = _engine(place)
-            if model and stands(place) is not False:
-                span = module.span(site.node)
-                found.append(Member(span, texts(span, model=model)))
+        for word in ("no_sync", "accumulate"):
+            for site in module.called.get(word, ()):
+                place = place_of(program, module, site)
+                by = _asked_by(place, word)
+                if by and stands(place) is not False:
+                    span, call = module.span(site.node), module.text(site.node, 60)
+                    always = "yes" if word == "no_sync" else "no"
+                    found.append(Member(span, texts(span, call=call, by=by, always=always)))
     return tuple(found)
+
+
+def accelerated_clips(program: Program) -> tuple[Member, ...]:
+    """The collection `code.accelerated_clips`: `name`, a call that has an Accelerator clip gradients, and `value`, the
+    norm that it is given.
+    """
+    found = []
+    for module in program.modules.values():
+        for site in module.called.get("clip_grad_norm_", ()):
+            place = place_of(program, module, site)
+            function = getattr(place.node, "func", None)
+            if not isinstance(function, ast.Attribute) or kinds(place.at(function.value)) != {"accelerator"}:
+                continue
+            value, kept = argument(call_at(place, "clip_grad_norm_"), "max_norm", 1), _keeps_to_others(place)
+            if isinstance(value, Value) and value.value and not kept and stands(place) is not False:
+                span = module.span(site.node)
+                found.append(Member(span, {**texts(span, name=dotted(function)), "value": value}))
+    return tuple(found)
+
+
+def _keeps_to_others(place: Place) -> bool:
+    """Whether a condition may keep a call to other backends than DeepSpeed."""
+    return any(guard.test is not None and _ASKS.search(place.module.text(guard.test)) for guard in place.guards)
+
+
+def _asked_by(place: Place, word: str) -> str:
+    """Who asks an engine to hold the exchange back, "" for any other object, and where a guard asks for DeepSpeed."""
+    if word == "no_sync" and _engine(place):
+        return "engine"
+    node = place.node
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not (node.args or node.keywords):
+        return ""
+    if _keeps_to_others(place):
+        return ""
+    accelerator = kinds(place.at(node.func.value)) == {"accelerator"}
+    return "accelerate" if accelerator and not mentions(place.program, _EACH_BATCH) else ""
 
 
 def _engine(place: Place) -> str:

@@ -7,6 +7,7 @@ from dtlint.frameworks.process_groups import group_claims
 from dtlint.frameworks.pytorch.checkpointing import checkpointing_claims, variant_claims
 from dtlint.frameworks.pytorch.device_mesh import mesh_claims, meshes
 from dtlint.frameworks.pytorch.exchange import collectives
+from dtlint.frameworks.pytorch.projections import projections, vocabulary_claims
 from dtlint.languages.python.program import Program
 from dtlint.value import Origin, Value
 
@@ -18,11 +19,17 @@ def read(program: Program) -> Reading:
 
     A program that exchanges all gradients by hand and wraps the model in nothing is plain data parallelism of torch.
     """
-    claims = (*mesh_claims(program), *checkpointing_claims(program), *variant_claims(program))
+    wide = projections(program)
+    claims = (
+        *mesh_claims(program),
+        *checkpointing_claims(program),
+        *variant_claims(program),
+        *vocabulary_claims(wide),
+    )
     built = meshes(program)
     place = built[0].place if built else None
     members = collectives(program)
-    collections = {"code.collectives": members, **code.collections(program)}
+    collections = {"code.collectives": members, "code.projections": wide, **code.collections(program)}
     by_hand = next((member for member in members if _is_whole_exchange(member)), None)
     if by_hand is None:
         return Reading(LAYER, place, claims, collections=collections)

@@ -28,7 +28,8 @@ def start(call: Call, run: Run) -> None:
     shell = call.shell
     place, folder = call.place, shell.folder
     environment, sourced = _environment(call), shell.sourced
-    command = Command(tuple(call.words), environment, place, shell.wrapper, shell.background, folder, sourced)
+    words, pauses = tuple(call.words), shell.world.pauses
+    command = Command(words, environment, place, shell.wrapper, shell.background, folder, sourced, pauses)
     shell.world.commands.append(command)
     if shell.out is not None:
         shell.emit(unknown_file(call.place, _shown_name(call)))

@@ -32,6 +32,9 @@ seq sort tail tee tr uniq wc
 FILTERED = frozenset(FILTERED_WRITTEN.split())
 """The names of FILTERS, whose module is imported when a script uses one."""
 
+PAUSES = frozenset(("wait", "sleep", "fg"))
+"""Commands that let what runs in the background come to its end, or may."""
+
 TRANSPARENT = frozenset(("command", "builtin", "exec"))
 
 
@@ -72,6 +75,8 @@ def run_words(shell: Shell, node: Simple, words: list[Word], run: Run) -> None:
     name = words[0].text
     environment = prefix_environment(shell, node.assignments)
     call = Call(shell, node, words, place_of(node.span), environment)
+    if name in PAUSES:
+        shell.world.pauses += 1
     if name in shell.functions:
         _in_environment(shell, environment, lambda: _call_function(shell, shell.functions[name or ""], words, run))
     elif name in TRANSPARENT:

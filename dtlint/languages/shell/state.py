@@ -149,6 +149,7 @@ class World:
         self.decisions = decisions
         self.options: list[int] = []
         self.commands: list[Command] = []
+        self.pauses = 0
         self.problems: list[Problem] = []
         self.branches: list[str] = []
         self.equal: dict[str, str] = {}
