@@ -644,6 +644,25 @@ class TestRuns:
         (run,) = self.runs({"run.sh": command, "a.yaml": inside})
         assert run.plan.value("checkpointing.placement") == "both"
 
+    @pytest.mark.parametrize(
+        ("program", "words"),
+        [
+            ("tool, args = parser.parse_yaml_file(sys.argv[2])", "--config args.yaml"),
+            ("args = TrainingArguments('out', gradient_checkpointing=True)", ""),
+        ],
+    )
+    def test_the_trainers_recomputation_in_a_file_or_in_code(self, program: str, words: str) -> None:
+        imports = "import sys\nfrom transformers import HfArgumentParser, Trainer, TrainingArguments\n"
+        text = f"{imports}parser = HfArgumentParser((Own, TrainingArguments))\n{program}\nTrainer(net, args).train()\n"
+        files = {
+            "run.sh": f"accelerate launch --config_file a.yaml train.py {words}\n",
+            "a.yaml": self.FSDP + "  fsdp_activation_checkpointing: true\n",
+            "args.yaml": "output_dir: out\nbf16: true\nlearning_rate: 1.0e-5\ngradient_checkpointing: true\n",
+            "train.py": text,
+        }
+        (run,) = self.runs(files, "run.sh")
+        assert run.plan.value("checkpointing.placement") == "both"
+
     def test_the_trainer_compares_the_keys_of_deepspeed_with_its_arguments(self) -> None:
         text = "distributed_type: DEEPSPEED\nnum_processes: 8\ndeepspeed_config: {gradient_accumulation_steps: 4}\n"
         command = "accelerate launch --config_file a.yaml run_clm.py --do_train --output_dir o\n"

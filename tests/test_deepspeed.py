@@ -31,7 +31,7 @@ def test_config_of_a_zero_3_run() -> None:
         "train_batch_size": 256, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 8,
         "gradient_clipping": 1.0, "bf16": {"enabled": true}, "communication_data_type": "fp32",
         "optimizer": {"type": "AdamW", "params": {"lr": 1e-4}},
-        "zero_optimization": {"stage": 3, "overlap_comm": true, "reduce_bucket_size": 5e8,
+        "zero_optimization": {"stage": 3, "overlap_comm": true, "reduce_bucket_size": 5e8, "contiguous_gradients": true,
           "zero_hpz_partition_size": 8, "offload_optimizer": {"device": "cpu"}, "offload_param": {"device": "nvme"}},
         "tensor_parallel": {"autotp_size": 4}, "sequence_parallel_size": 2, "dataloader_drop_last": true
         }"""
@@ -54,6 +54,7 @@ def test_config_of_a_zero_3_run() -> None:
         "overlap.gradients": True,
         "overlap.parameters": True,
         "communication.bucket_bytes": 1_000_000_000,
+        "communication.whole_buckets": True,
     }
     assert (reading.layer, reading.framework, reading.open) == ("deepspeed-json", "deepspeed", "")
     assert set(reading.collections) == {"config.keys", "config.newer"}

@@ -65,6 +65,21 @@ class TestVerl:
         assert values(plan, *batches) == [320, 4, 5, 1280]
         assert values(plan, "data.sequence_length", "model.hidden") == [1536, 3584]
 
+    @pytest.mark.parametrize(
+        ("switch", "kind"),
+        [("model.use_remove_padding=False", "written"), ("model.use_remove_padding=True", "assumed"), ("", "assumed")],
+    )
+    def test_a_sample_is_as_long_as_its_padding(self, tmp_path: Path, switch: str, kind: str) -> None:
+        found = self.plan(tmp_path, more=f"actor_rollout_ref.{switch}" if switch else "").get("data.sequence_length")
+        assert isinstance(found, Value)
+        assert (found.value, found.origin.kind) == (1536, kind)
+
+    def test_megatrons_workers_pack_whatever_the_switch_says(self, tmp_path: Path) -> None:
+        more = "actor_rollout_ref.actor.strategy=megatron actor_rollout_ref.model.use_remove_padding=False"
+        found = self.plan(tmp_path, more=more).get("data.sequence_length")
+        assert isinstance(found, Value)
+        assert found.origin.kind == "assumed"
+
     def test_the_rollouts_tensor_parallelism_is_not_the_actors(self, tmp_path: Path) -> None:
         assert values(self.plan(tmp_path), "parallel.tensor", "parallel.data") == [1, 16]
 
@@ -269,6 +284,15 @@ class TestEasyR1:
           nnodes: 1
           n_gpus_per_node: 8
         """
+
+    @pytest.mark.parametrize(("padding_free", "kind"), [("false", "written"), ("true", "assumed")])
+    def test_samples_that_keep_their_padding_are_all_as_long(self, padding_free: str, kind: str) -> None:
+        text = self.CONFIG.format(taken=512).replace(
+            "max_grad_norm: 1.0", f"max_grad_norm: 1.0\n            padding_free: {padding_free}"
+        )
+        (length,) = (each.value for each in config("easyr1", text).claims if each.setting == "data.sequence_length")
+        assert isinstance(length, Value)
+        assert (length.value, length.origin.kind) == (4096, kind)
 
     def test_the_file_alone_tells_the_plan(self) -> None:
         found = told(config("easyr1", self.CONFIG.format(taken=512)))

@@ -75,3 +75,20 @@ def test_tasks_that_do_not_fit_the_devices_are_told(tree, written):
 )
 def test_tasks_that_fit_or_may_are_not(tree, written):
     assert told(tree, **written) == []
+
+
+def test_a_section_of_another_trainer_is_not_lightnings(tree):
+    config = "data:\n  train: x.parquet\ntrainer:\n  project: p\n  total_epochs: 4\n  logger: [console]\n  nnodes: 1\n  device: cuda\n"
+    program = """
+import hydra
+from hydra.utils import instantiate
+from torch.distributed.fsdp import FullyShardedDataParallel
+
+@hydra.main(config_path="conf", config_name="sft")
+def main(config):
+    data = instantiate(config.data)
+    model = FullyShardedDataParallel(Net())
+"""
+    launch = "torchrun --nproc_per_node 8 train.py trainer.total_epochs=2\n"
+    tree({"train.py": program, "conf/sft.yaml": config, "run.sh": launch})
+    assert [each.rule for each in check(["run.sh"]).findings if each.rule == "unknown-setting"] == []

@@ -113,6 +113,30 @@ class TestFlagsAtFault:
         assert member["key"] == "--use-custom-fsdp"
 
     @pytest.mark.parametrize(
+        ("flags", "newer"),
+        [
+            ("--activations-checkpoint-method uniform --sequence-parallel", "--sequence-parallel"),
+            ("--enable-one-logger --attention-backend flash --bf16", "--attention-backend"),
+            ("--checkpoint-activations --attention-backend flash", "--attention-backend"),
+        ],
+    )
+    def test_a_flag_that_came_after_another_had_gone(self, flags: str, newer: str) -> None:
+        (member,) = fields(read(flags), "config.removed")
+        assert member["beside"] == newer
+
+    @pytest.mark.parametrize(
+        "flags",
+        [
+            "--activations-checkpoint-method uniform --use-distributed-optimizer",  # both in commits of early 2022
+            "--data-impl mmap --sequence-parallel",  # Megatron-DeepSpeed takes both
+            "--activations-checkpoint-method uniform --bf16",
+        ],
+    )
+    def test_flags_that_some_parser_takes_together(self, flags: str) -> None:
+        (member,) = fields(read(flags), "config.removed")
+        assert "beside" not in member
+
+    @pytest.mark.parametrize(
         ("more", "refused"),
         [
             ("", ["--no-position-embedding"]),

@@ -8,7 +8,7 @@ from command_words import megatron as read
 
 from dtlint.catalog import LatentAttention
 from dtlint.frameworks.megatron.model import unrolled_pattern
-from dtlint.frameworks.megatron.pipeline import unrolled_layout
+from dtlint.frameworks.stage_cuts import unrolled_layout
 
 
 class TestPipeline:

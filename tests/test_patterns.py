@@ -28,7 +28,7 @@ take longer on a busy machine.
 FOUND, ASSEMBLED = uses()
 OF_DATA = {
     "dtlint.frameworks.deepspeed.types: form": (),
-    "dtlint.frameworks.megatron.pipeline: pattern": (r"\(([^()]{1,200})\)\*(\d{1,4})", r"([A-Za-z|])\*(\d{1,4})"),
+    "dtlint.frameworks.stage_cuts: pattern": (r"\(([^()]{1,200})\)\*(\d{1,4})", r"([A-Za-z|])\*(\d{1,4})"),
     "dtlint.frameworks.requirements: f'(?m)^{part} = (\\\\d+)'": (r"(?m)^MAJOR = (\d+)",),
     "dtlint.frameworks.requirements: pattern": tuple(pattern for pattern, _ in requirements._NAMES),
     "dtlint.frameworks.torchrun_values: pattern": tuple(pattern for pattern, _ in torchrun_values._PATTERNS.values()),

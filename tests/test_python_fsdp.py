@@ -204,10 +204,66 @@ def test_fully_shard_of_each_layer() -> None:
     assert claims(text) == {"sharding.stage": 3, "sharding.units": "wrapped", "sharding.reshard_after_forward": False}
 
 
-@pytest.mark.parametrize("method", ["set_requires_all_reduce", "set_requires_gradient_sync"])
+@pytest.mark.parametrize("method", ["set_requires_all_reduce", "set_requires_gradient_sync", "no_sync"])
 def test_a_program_that_puts_off_the_exchange_does_not_sum_after_each_micro_batch(method: str) -> None:
     text = f"fully_shard(net)\nnet.{method}(False)"
     assert claims(text)["sharding.sums_each_microbatch"] is False
+
+
+OUTER = """
+fully_shard(net)
+for _ in range(steps):
+    for micro in range(8):
+        loss = net(next(batches)) / 8
+        loss.backward()
+    opt.step()
+    opt.zero_grad()
+"""
+MODULUS = """
+m = FSDP(net)
+for step, batch in enumerate(batches):
+    scaler.scale(m(batch) / 4).backward()
+    if (step + 1) % 4 == 0:
+        scaler.step(opt)
+"""
+HELPER = """
+fully_shard(net)
+
+def gather(batches, count):
+    for micro in range(count):
+        net(next(batches)).backward()
+
+for _ in range(steps):
+    opt.zero_grad()
+    gather(batches, 16)
+    opt.step()
+"""
+
+
+@pytest.mark.parametrize(("text", "batches"), [(OUTER, 8), (MODULUS, 4), (HELPER, 16)])
+def test_a_loop_tells_the_batches_of_a_step(text: str, batches: int) -> None:
+    assert claims(text)["batch.accumulation"] == batches
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        OUTER.replace("range(8)", "range(1)"),
+        OUTER.replace("    opt.step()", "        opt.step()"),
+        MODULUS.replace("scaler.step(opt)", "print(step)"),
+        HELPER + "gather(batches, 4)\n",
+        OUTER + MODULUS,
+    ],
+)
+def test_a_step_after_each_batch_or_an_unclear_one_tells_none(text: str) -> None:
+    assert "batch.accumulation" not in claims(text)
+
+
+def test_an_accelerator_counts_for_itself() -> None:
+    text = "from accelerate import Accelerator\nacc = Accelerator()\n" + MODULUS.replace(
+        "scaler.scale(m(batch) / 4).backward()", "acc.backward(m(batch) / 4)"
+    )
+    assert "batch.accumulation" not in claims(text)
 
 
 def test_fully_shard_in_a_library_helper() -> None:

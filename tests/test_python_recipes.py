@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from textwrap import dedent
 
+import pytest
+
 from dtlint.api import check
 from dtlint.report.json import report_json
 
@@ -245,6 +247,54 @@ def test_megatron_bridge_with_overrides_on_the_command_line(tmp_path: Path) -> N
     assert shown(found, *DEGREES) == [8, 2, 2, 1]
     assert shown(found, "batch.micro", "batch.global", "sharding.stage", "run.steps") == [2, 32, 1, 100]
     assert shown(found, "precision.compute", "model.name") == ["fp8", "meta-llama/Llama-3.1-70B"]
+
+
+FUNCTION = """
+    from megatron.bridge.models.gpt_provider import GPTModelProvider
+    from megatron.bridge.training.config import ConfigContainer, TokenizerConfig, TrainingConfig
+
+
+    def _model():
+        return GPTModelProvider(num_layers=80, hidden_size=8192, num_attention_heads=64, seq_length=8192)
+
+
+    def large():
+        model = _model()
+        model.tensor_model_parallel_size = 4
+        model.pipeline_model_parallel_size = 8
+        return ConfigContainer(
+            model=model,
+            train=TrainingConfig(global_batch_size=128, micro_batch_size=1),
+            tokenizer=TokenizerConfig(vocab_size=128256),
+        )
+"""
+
+
+@pytest.mark.parametrize("option", ["--recipe recipes.large:large", "--config-fn=recipes.large:large"])
+def test_a_function_that_the_command_line_names_with_its_module(tmp_path: Path, option: str) -> None:
+    launch = f"srun -N 8 --ntasks-per-node 8 --gpus-per-node 8 python scripts/pretrain.py {option}\n"
+    found = run(tmp_path, {"recipes/large.py": FUNCTION, "launch.sh": launch})
+    assert shown(found, *DEGREES, "parallel.world_size") == [4, 8, 1, 2, 64]
+    assert shown(found, "model.layers", "model.vocab", "data.sequence_length", "batch.global") == [
+        80,
+        128256,
+        8192,
+        128,
+    ]
+
+
+def test_the_command_line_overrides_what_the_function_builds(tmp_path: Path) -> None:
+    option = "--recipe recipes.large:large model.pipeline_model_parallel_size=4"
+    launch = f"srun -N 8 --ntasks-per-node 8 --gpus-per-node 8 python scripts/pretrain.py {option}\n"
+    found = run(tmp_path, {"recipes/large.py": FUNCTION, "launch.sh": launch})
+    assert shown(found, *DEGREES, "parallel.world_size") == [4, 4, 1, 4, 64]
+
+
+@pytest.mark.parametrize("option", ["--recipe recipes.large:other", "--recipe recipes.absent:large", "--at head:large"])
+def test_a_function_that_is_not_there_says_nothing(tmp_path: Path, option: str) -> None:
+    launch = f"torchrun --nproc_per_node 8 scripts/pretrain.py {option}\n"
+    found = run(tmp_path, {"recipes/large.py": FUNCTION, "launch.sh": launch})
+    assert shown(found, "parallel.world_size", "model.layers") == [8, None]
 
 
 def test_a_config_that_a_library_makes_hides_its_defaults(tmp_path: Path) -> None:

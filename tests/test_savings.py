@@ -242,3 +242,25 @@ def test_what_overlaps_nothing_takes_what_is_hidden_today() -> None:
     longer, step = seconds(shown, "step.seconds"), seconds(DDP, "step.seconds")
     assert longer > step
     assert seconds(DDP, "step.hidden_data_share") == pytest.approx(1 - step / longer, rel=0.05)
+
+
+BUCKETS: Settings = {
+    "framework": "deepspeed",
+    "sharding.stage": 2,
+    "overlap.gradients": True,
+    "communication.bucket_bytes": 1e9,
+    "communication.whole_buckets": True,
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "allocated"),
+    [
+        ({}, 2e9),
+        ({"overlap.gradients": False}, 1e9),
+        ({"communication.whole_buckets": False}, 0),
+        ({"sharding.stage": 3}, 0),
+    ],
+)
+def test_reduce_buckets_are_allocated_whole_however_small_the_model_is(changes: Settings, allocated: float) -> None:
+    assert of(BUCKETS, "memory.whole_buckets_bytes", {"model.parameters": 1e8, **changes}) == allocated

@@ -52,6 +52,8 @@ def test_verl_hands_them_on(tree, more, fires):
         ("num_layers_in_first_pipeline_stage: 10", (10, 12, 12, 12)),
         ("first_pipeline_num_layers: 11\n  last_pipeline_num_layers: 11", (11, 12, 12, 11)),
         ("account_for_embedding_in_pipeline_split: true\n  account_for_loss_in_pipeline_split: true", (11, 12, 12, 11)),
+        ("pipeline_model_parallel_layout: Et*10|(t*12|)*2,t*12L", (10, 12, 12, 12)),
+        ("pipeline_model_parallel_layout: Et*5|(t*6|)*7,t*0L", None),
         ("num_layers_in_first_pipeline_stage: ${oc.env:FIRST}", None),
         ("account_for_loss_in_pipeline_split: false", None),
     ],
@@ -62,6 +64,19 @@ def test_nemo_has_the_layers_too(tree, more, layers):
     value = run.plan.stated("parallel.stage_layers")
     assert (value.value if value else None) == layers
     assert (RULE in found("conf.yaml")) is ("loss_in_pipeline_split: false" in more)
+
+
+MEGATRON = """torchrun --nnodes 1 --nproc_per_node 8 pretrain_gpt.py --pipeline-model-parallel-size 8 {more} \\
+  --num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 --swiglu --num-attention-heads 32 --seq-length 4096 \\
+  --max-position-embeddings 4096 --vocab-size 128256 --untie-embeddings-and-output-weights \\
+  --micro-batch-size 1 --global-batch-size 128 --bf16 --use-distributed-optimizer
+"""
+
+
+@pytest.mark.parametrize(("more", "fires"), [("", True), ("--pipeline-model-parallel-layout $LAYOUT", False)])
+def test_stages_of_sizes_that_are_not_known_may_be_even(tree, more, fires):
+    tree({"run.sh": MEGATRON.format(more=more)})
+    assert ("stage-imbalance" in found()) is fires
 
 
 def test_the_config_of_a_program(tree):

@@ -92,6 +92,14 @@ class TestParser:
         lenient = "parse_args_into_dataclasses(return_remaining_strings=True)"
         assert refused(tmp_path, "--zero_stage 3", parse=lenient) == []
 
+    def test_a_parser_of_files_reads_no_command_line(self, tmp_path: Path) -> None:
+        own = 'parse_yaml_file(sys.argv[sys.argv.index("--setup") + 1])'
+        assert refused(tmp_path, "--setup a.yaml --zero_stage 3", parse=own) == []
+
+    def test_a_parser_of_either_reads_the_command_line(self, tmp_path: Path) -> None:
+        either = f"parse_yaml_file(sys.argv[1]) if sys.argv[1].endswith('.yaml') else parser.{LINE}"
+        assert refused(tmp_path, "--zero_stage 3", parse=either) == ["unknown-setting"]
+
     @pytest.mark.parametrize(
         "argument",
         ["--max_steps 1e3", "--learning_rate auto", "--fp16 O2", "--optim AdamW", "--fsdp True", "--tf32 high"],

@@ -86,11 +86,35 @@ def bucket_share(plan: Plan) -> FactValue:
     "memory.buckets_bytes", "number", "bytes", ("communication.bucket_bytes", "sharding.stage"), "deepspeed-memory"
 )
 def buckets_bytes(plan: Plan) -> FactValue:
-    """Communication buffers of one GPU: the reduce bucket, its double where it overlaps, the gather bucket."""
-    found = sizes(plan)
+    """Communication buffers of one GPU: the reduce bucket, its double where it overlaps, the gather bucket; where the
+    model is not known those that it does not make smaller.
+    """
+    found, whole = sizes(plan), lower(fact(plan, "memory.whole_buckets_bytes"))
     if isinstance(found, Unknown):
-        return found
-    return narrow(hull(each.parts.get("buckets", 0.0) for each in found.memories))
+        return whole or found
+    return narrow(hull(max(whole, each.parts.get("buckets", 0.0)) for each in found.memories))
+
+
+@register(
+    "memory.whole_buckets_bytes",
+    "number",
+    "bytes",
+    ("communication.bucket_bytes", "communication.whole_buckets", "sharding.stage", "overlap.gradients"),
+    "deepspeed-memory",
+)
+def whole_buckets_bytes(plan: Plan) -> FactValue:
+    """Reduce buckets that ZeRO-1 and 2 allocate at their full size before each backward pass, two where they overlap
+    (DeepSpeed runtime/zero/stage_1_and_2.py, ipg_buffer): a small model does not make them smaller.
+    """
+    stage, size, overlap = (
+        plan.integer("sharding.stage"),
+        plan.number("communication.bucket_bytes"),
+        "overlap.gradients",
+    )
+    whole = plan.flag("communication.whole_buckets")
+    if stage is None or size is None or whole is None or plan.flag(overlap) is None:
+        return missing(plan, "sharding.stage", "communication.bucket_bytes", "communication.whole_buckets", overlap)
+    return size * (2 if plan.flag(overlap) else 1) if whole and stage in (1, 2) else 0.0
 
 
 @register("memory.full_state_bytes", "number", "bytes", ("model.parameters", "precision.master"), "torch-fsdp")

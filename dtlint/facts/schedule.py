@@ -21,6 +21,9 @@ def imbalance(plan: Plan) -> FactValue:
         return Unknown(
             f"how {layers} layers are cut into {count} stages is not told", "--set parallel.stage_layers=..."
         )
+    told = plan.setting("parallel.stage_layers")
+    if isinstance(told, Unknown):
+        return told
     found = sizes(plan)
     if isinstance(found, Unknown):
         return found

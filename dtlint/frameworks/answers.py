@@ -9,6 +9,7 @@ from dtlint.frameworks.deepspeed.values import whole_number
 from dtlint.frameworks.dotted_keys import Keys
 from dtlint.frameworks.keys import product
 from dtlint.frameworks.lengths import at_most
+from dtlint.languages.json_tree import Node
 from dtlint.source import Span
 from dtlint.value import Origin, Setting, Unknown, Value, default
 
@@ -45,14 +46,29 @@ def answered(keys: Keys, path: str, answers: str, setting_name: str) -> Iterator
         yield Claim(setting_name, product(whole_number(prompts), times, "answers to each prompt"), path)
 
 
-def longest(keys: Keys) -> Iterator[Claim]:
-    """The longest prompt and answer together bound a sample."""
+def length(keys: Keys, unpadding: Node | None) -> Iterator[Claim]:
+    """The longest prompt and answer together bound a sample; where the switch that takes the padding out is off, each
+    sample is padded to both.
+    """
+    whole = _prompt_and_answer(keys)
+    if whole is not None:
+        found = whole if unpadding is not None and is_off(unpadding) else at_most(whole)
+        yield Claim("data.sequence_length", found, _PROMPT)
+
+
+def _prompt_and_answer(keys: Keys) -> Value | None:
+    """The tokens of the longest prompt and of the longest answer, where both are told."""
     nodes = [keys.node(path) for path in (_PROMPT, _RESPONSE)]
     parts = [whole_number(node) for node in nodes if node is not None]
     values = [part.value for part in parts if isinstance(part, Value) and isinstance(part.value, int)]
     if len(values) < 2 or not isinstance(parts[0], Value):
-        return
-    yield Claim("data.sequence_length", at_most(Value(sum(values), parts[0].origin)), _PROMPT)
+        return None
+    return Value(sum(values), parts[0].origin)
+
+
+def is_off(switch: Node) -> bool:
+    """Whether a switch is written as off."""
+    return switch.kind not in ("object", "bare", "unknown") and str(switch.value).lower() == "false"
 
 
 def shard_group(keys: Keys, path: str) -> Iterator[Claim]:

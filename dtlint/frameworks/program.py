@@ -34,6 +34,9 @@ _SHAPES = r"layer|hidden|n_embd|d_model|config|model_type|model_size|pretrain"
 CONFIG_FLAG = "--config_name"
 """The flag that names the model's config apart from its weights."""
 
+FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+"""A function by its module and name, as entry points have it (`recipes.llama:pretrain_config`)."""
+
 
 def read(words: Sequence[Word]) -> Reading:
     """The script (first word; a module stands as its dotted name), the files and the model that flags name."""
@@ -43,6 +46,7 @@ def read(words: Sequence[Word]) -> Reading:
     models = [claim for flag, value in named if flag in MODEL_FLAGS and (claim := model_claim(flag, value)) is not None]
     models.extend(_tokenizers_model(named))
     files.extend(NamedFile("config", value) for flag, value in named if _is_config(flag, value))
+    files.extend(NamedFile("recipe", value) for _, value in named if FUNCTION.fullmatch(value.text or ""))
     files.extend(_model_file(named))
     return Reading("program", words[0].place if words else None, tuple(models), (*script, *files))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
 from dtlint.frameworks import Claim
 from dtlint.frameworks.dotted_keys import Keys, unread, whole
@@ -17,6 +18,11 @@ CUTS = (*_FIRST, *_LAST, *_EXTRAS, *_LAYOUT)
 """Fields of TransformerConfig and ModelParallelConfig, with the names that they had in 0.9 and before
 (megatron/core/transformer/transformer_config.py, core_v0.9 to 0.19).
 """
+
+MOST_LAYERS = 20_000
+"""Longest layout or pattern that is unrolled; no model has as many layers."""
+_GROUP = r"\(([^()]{1,200})\)\*(\d{1,4})"
+_LETTER = r"([A-Za-z|])\*(\d{1,4})"
 
 
 def keyed_cut(keys: Keys, section: str, layers: int | None, stages: int | None) -> Iterator[Claim]:
@@ -41,12 +47,45 @@ def _stages(keys: Keys, section: str, layers: int, stages: int, node: Node) -> S
     sizes = [None if end is None else whole(setting(end)) for end in ends]
     extras = [keys.known(f"{section}.{name}") is True for name in _EXTRAS]
     told = setting(node)
-    if keys.node(*(f"{section}.{name}" for name in _LAYOUT)) is not None or not isinstance(told, Value):
+    if not isinstance(told, Value):
         return _untold(node)
+    if (layout := keys.node(*(f"{section}.{name}" for name in _LAYOUT))) is not None:
+        return _laid_out(layout, layers, stages)
     if any(end is not None and size is None for end, size in zip(ends, sizes, strict=True)):
         return _untold(node)
     found = with_extras(layers, stages, *extras) if any(extras) else with_ends(layers, stages, *sizes)
     return told._replace(value=found) if found else unread(node, "the stages do not come out whole")
+
+
+def _laid_out(node: Node, layers: int, stages: int) -> Setting:
+    told = setting(node)
+    layout = unrolled_layout(told.value) if isinstance(told, Value) and isinstance(told.value, str) else None
+    if not isinstance(told, Value) or layout is None:
+        return _untold(node)
+    found = layers_of(layout, stages) if len(layout) % stages == 0 else ()
+    return told._replace(value=found) if sum(found) == layers else unread(node, "the stages do not come out whole")
+
+
+def unrolled_layout(text: str) -> list[str] | None:
+    """The stages of `Et*3|(tt|)*29m|L`, each a run of letters (E embedding, t layer, m MTP, L loss).
+
+    None if the text is not of that form or longer than MOST_LAYERS.
+    """
+    unrolled = text.replace(",", "").replace(" ", "")
+    for pattern in (_GROUP, _LETTER):
+        if _length(unrolled, pattern) > MOST_LAYERS:
+            return None
+        unrolled = re.sub(pattern, lambda match: match[1] * int(match[2]), unrolled)
+    return unrolled.split("|") if re.fullmatch(r"[EtmL|]+", unrolled) else None
+
+
+def _length(text: str, pattern: str) -> int:
+    return len(text) + sum(len(match[1]) * int(match[2]) for match in re.finditer(pattern, text))
+
+
+def layers_of(layout: Sequence[str], stages: int) -> tuple[int, ...]:
+    """The layers of each rank's stage, whose chunks lie as many ranks apart as there are stages."""
+    return tuple(sum(chunk.count("t") for chunk in layout[rank::stages]) for rank in range(stages))
 
 
 def with_ends(layers: int, stages: int, first: int | None, last: int | None) -> tuple[int, ...]:

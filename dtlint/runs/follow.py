@@ -98,6 +98,8 @@ class Follower:
             return [hidden(named, candidate)] if source is None else [(source, fsdp_config(source))]
         if named.role in ("arguments", "config", "torchtitan", "nemo", REGISTRY_ROLE, *MARKS):
             return self._program_config(named, candidate)
+        if named.role == "recipe":
+            return self._recipe(named, candidate)
         if named.role == "model":
             here = self.model_file(named, candidate.folder)
             return here or (self.model_file(named, candidate.own) if candidate.own is not None else [])
@@ -177,11 +179,22 @@ class Follower:
         """The config function of a module that a command line names, where the module lies in the tree."""
         from dtlint.runs.recipes import launched_recipe
 
-        def resolve(path: str) -> Source | None:
-            return self._resolve(named._replace(path=literal_word(path, named.path.place)), candidate)
-
+        resolve = partial(self._file_beside, named, candidate)
         found = launched_recipe(named, candidate.found.program, self.tree, resolve)
         return [(found[0] or candidate.script, found[1])]
+
+    def _recipe(self, named: NamedFile, candidate: Candidate) -> list[tuple[Source, Reading]]:
+        """The config that a function makes which an option names."""
+        from dtlint.frameworks.nemo.config import unread_recipe
+        from dtlint.runs.recipes import named_recipe
+
+        program = candidate.found.program
+        found = named_recipe(named, program, self.tree, partial(self._file_beside, named, candidate))
+        return found or [(candidate.script, reading) for reading in unread_recipe(program, named.path)]
+
+    def _file_beside(self, named: NamedFile, candidate: Candidate, path: str) -> Source | None:
+        """A file by its path, from where a named one is looked for."""
+        return self._resolve(named._replace(path=literal_word(path, named.path.place)), candidate)
 
     def _hydra_config(self, named: NamedFile, candidate: Candidate) -> list[tuple[Source, Reading]]:
         """The config that hydra composes for a program, with the files that it is composed of."""

@@ -151,9 +151,11 @@ def _calls_deepspeed(readings: Sequence[Reading], settings: Mapping[str, Setting
 
 
 def _placement(readings: Sequence[Reading]) -> dict[str, Setting]:
-    """Where recomputation is wrapped, where the file of --fsdp_config asks for it."""
+    """Where recomputation is wrapped, where FSDP's own config asks for it; the Trainer's arguments may ask for it too,
+    on a command line, in a file or in code.
+    """
     inside = claimed(readings, "checkpointing.activations", "transformers-fsdp") or _claimed_by_accelerate(readings)
-    outside = claimed(readings, "checkpointing.placement", "transformers-arguments")
+    outside = claimed(readings, "checkpointing.placement", "transformers")
     if inside is None or not isinstance(inside.value, Value):
         return {}
     return {"checkpointing.placement": inside.value._replace(value="both" if outside is not None else "inside")}

@@ -27,6 +27,24 @@ def launched_recipe(
     return source, reading or torchtitan.without_config(program, said)
 
 
+def named_recipe(
+    named: NamedFile, program: Sequence[Word], tree: Tree, resolve: Callable[[str], Source | None]
+) -> list[tuple[Source, Reading]]:
+    """What a function says that an option names with its module (`recipes.llama:pretrain_config`), where it makes a
+    config of Megatron-Bridge's.
+    """
+    from dtlint.frameworks.nemo.program import CONFIG, read_function
+    from dtlint.runs.programs import module_of
+
+    module, _, function = (named.path.text or "").partition(":")
+    path = module.replace(".", "/")
+    source = next((found for file in (f"{path}.py", f"{path}/__init__.py") if (found := resolve(file))), None)
+    if source is None or CONFIG not in source.text:
+        return []
+    reading = read_function(module_of(source, tree), function, program)
+    return [] if reading is None else [(source, reading)]
+
+
 def functions_in(source: Source, tree: Tree) -> tuple[str, ...]:
     """The config functions of a file; () for one that has none."""
     from dtlint.frameworks.torchtitan.registry import MARK, functions

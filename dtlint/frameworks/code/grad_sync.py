@@ -5,10 +5,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from dtlint.frameworks import Member
-from dtlint.frameworks.code.counting import Turn, open_numbers, turns_of, worth
+from dtlint.frameworks.code.accumulated import accumulation_of, decides, modulus
+from dtlint.frameworks.code.counting import Turn
 from dtlint.frameworks.code.loss_factors import is_handed_over
 from dtlint.frameworks.code.microsteps import (
     FLAG,
@@ -32,16 +33,15 @@ from dtlint.frameworks.code.tails import Tail, tail_of
 from dtlint.frameworks.pytorch.names import DDP, FSDP1, FSDP2
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import calls
-from dtlint.languages.python.constants import evaluate
 from dtlint.languages.python.names import lookup
-from dtlint.languages.python.places import Budget, Place, place_of
+from dtlint.languages.python.places import Place, place_of
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import stands
 from dtlint.languages.python.reaching import reaching
 from dtlint.languages.python.tree import Guard, Module, Site
 from dtlint.record import NamedTuple
 from dtlint.source import Span
-from dtlint.value import Setting, Unknown, Value, written
+from dtlint.value import Setting, Unknown, written
 
 _EXCHANGING = frozenset({"ddp", "fsdp1", "accelerator", "fabric"})
 _WRAPPING = frozenset({"accelerator", "fabric"})
@@ -145,7 +145,7 @@ def _steps(conditions: list[tuple[Place, Guard]] | None, turn: Turn, last: bool)
 
 def _wrong_member(switch: Switch, step: Place, pattern: _Pattern, is_open: bool) -> Member:
     span = switch.place.module.span(switch.place.node)
-    step_span = _decides(step)
+    step_span = decides(step)
     numbers: dict[str, Setting] = {
         "synced_index": written(pattern.synced[0], span) if pattern.synced else Unknown("no batch is exchanged"),
         "step_index": written(pattern.step, step_span),
@@ -159,7 +159,7 @@ def _wrong_member(switch: Switch, step: Place, pattern: _Pattern, is_open: bool)
 
 def _tail_member(switch: Switch, step: Place, tail: Tail) -> Member:
     """An exchange that is off in the last batch of an epoch, on which the optimizer steps in any case."""
-    span, step_span = switch.place.module.span(switch.place.node), _decides(step)
+    span, step_span = switch.place.module.span(switch.place.node), decides(step)
     told = tail.length is not None and tail.accumulation is not None
     rest = tail.length % tail.accumulation if tail.length is not None and tail.accumulation else 0
     none = Unknown("the number of batches is not told")
@@ -171,12 +171,6 @@ def _tail_member(switch: Switch, step: Place, tail: Tail) -> Member:
         **dict.fromkeys(("synced_index", "step_index"), none),
     }
     return Member(span, fields, ((step_span, "the optimizer steps here"),))
-
-
-def _decides(step: Place) -> Span:
-    """The condition of a step, if it has one: it says on which turn."""
-    inner = [guard.test for guard in step.guards if guard.test is not None and "%" in step.module.text(guard.test)]
-    return step.module.span(inner[-1] if inner else step.node)
 
 
 def idle_no_syncs(program: Program) -> tuple[Member, ...]:
@@ -279,9 +273,9 @@ def _by_hand(program: Program) -> Iterator[Member]:
             if site.loops or len(tests) != 1 or any(step.guards == site.guards for step in steps):
                 continue
             own = ((steps[0], guard) for guard in steps[0].guards if guard not in site.guards)
-            accumulation = _modulus(own)
+            accumulation = modulus(own)
             if accumulation is not None and stands(backward) is not False:
-                related = ((_decides(steps[0]), "the optimizer steps here"),)
+                related = ((decides(steps[0]), "the optimizer steps here"),)
                 span = module.span(site.node)
                 yield Member(span, {"accumulation": accumulation, "by_hand": written(True, span)}, related)
 
@@ -307,65 +301,9 @@ def _accumulates_itself(maker: Place) -> bool:
 
 
 def _accumulating(program: Program, module: Module, site: Site, wrap: Span) -> Member | None:
-    place = place_of(program, module, site)
-    loop = site.loops[-1] if site.loops else None
-    if not isinstance(loop, ast.For) or stands(place) is False:
-        return None
-    steps = steps_of(place, loop)
-    steps = [step for step in steps if loop in _loops(step)] or steps
-    if len(steps) != 1:
-        return None
-    step = steps[0]
-    accumulation = _inner_turns(place, loop, step) if loop not in _loops(step) else _modulus(conditions_in(step, loop))
-    if accumulation is None:
+    found = accumulation_of(program, module, site)
+    if found is None:
         return None
     span = module.span(site.node)
-    related = ((_decides(step), "the optimizer steps here"), (wrap, "DDP exchanges in every backward pass"))
-    return Member(span, {"accumulation": accumulation, "by_hand": written(False, span)}, related)
-
-
-def _inner_turns(place: Place, loop: ast.For, step: Place) -> Setting | None:
-    """The turns of a loop of batches within the loop of steps, of which each goes backward."""
-    if _loops(step) != _loops(place)[:-1] or not _loops(step) or _zeroes(loop):
-        return None
-    count = turns_of(place, loop, Turn({}, frozenset(), 0))
-    return written(count, place.module.span(loop.iter)) if count is not None and count > 1 else None
-
-
-def _zeroes(loop: ast.For) -> bool:
-    return any(isinstance(node, ast.Attribute) and node.attr == "zero_grad" for node in ast.walk(loop))
-
-
-def _modulus(conditions: Iterable[tuple[Place, Guard]]) -> Setting | None:
-    """A of `if (i + 1) % A == 0: step`."""
-    parts = [
-        place.at(node)
-        for place, guard in conditions
-        if guard.test is not None
-        for node in ast.walk(guard.test)
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod)
-    ]
-    remainder = parts[0].node if len(parts) == 1 else None
-    if not isinstance(remainder, ast.BinOp):
-        return None
-    divisor = parts[0].at(remainder.right)
-    if open_numbers(divisor):
-        return _by_default(divisor)
-    value = worth(divisor._replace(budget=Budget()), Turn({}, frozenset(), 0))
-    if value is None:
-        return _certain(divisor)
-    return written(value, divisor.module.span(remainder)) if value > 1 else None
-
-
-def _certain(place: Place) -> Setting | None:
-    """A number that follows from what several statements write (`if size > MOST: steps = size // MOST`)."""
-    value = evaluate(place._replace(budget=Budget(300)))
-    number = value.value if isinstance(value, Value) and value.origin.kind == "written" else None
-    return value if isinstance(number, int) and not isinstance(number, bool) and number > 1 else None
-
-
-def _by_default(place: Place) -> Setting | None:
-    """An accumulation that a command may set and that has a value without."""
-    value = evaluate(place._replace(budget=Budget()))
-    number = value.value if isinstance(value, Value) else None
-    return value if isinstance(number, int) and not isinstance(number, bool) and number > 1 else None
+    related = ((decides(found.step), "the optimizer steps here"), (wrap, "DDP exchanges in every backward pass"))
+    return Member(span, {"accumulation": found.batches, "by_hand": written(False, span)}, related)

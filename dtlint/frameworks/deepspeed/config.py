@@ -231,6 +231,7 @@ def _communication(root: Node) -> Iterator[Claim]:
     yield from _claim(root, "overlap.gradients", path, flag)
     if stage_of(root) == 3 and not any(_prefetch(root)):
         yield from _claim(root, "overlap.parameters", path, flag)
+    yield from _claim(root, "communication.whole_buckets", "zero_optimization.contiguous_gradients", flag)
     for claim in _claim(root, "communication.bucket_bytes", "zero_optimization.reduce_bucket_size", whole_number):
         yield claim._replace(value=_bucket_bytes(root, claim.value))
 

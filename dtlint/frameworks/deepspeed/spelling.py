@@ -22,6 +22,7 @@ _KEYS = {
     "overlap.parameters": "zero_optimization.overlap_comm",
     "overlap.tensor": "tensor_parallel.tp_overlap_comm",
     "communication.bucket_bytes": "zero_optimization.reduce_bucket_size",
+    "communication.whole_buckets": "zero_optimization.contiguous_gradients",
     "parallel.tensor": "tensor_parallel.autotp_size",
     "parallel.ulysses": "sequence_parallel_size",
     "parallel.expert": "expert_parallel.autoep_size",

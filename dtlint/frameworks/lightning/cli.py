@@ -14,7 +14,7 @@ from dtlint.frameworks.deepspeed.values import whole_number
 from dtlint.frameworks.dotted_keys import Keys, dotlist, keys_of, one, spelled, unread
 from dtlint.frameworks.hydra.omegaconf import resolved
 from dtlint.frameworks.keys import flag_words, hidden, model_named
-from dtlint.frameworks.lightning.faults import ARGUMENTS, EARLIER, refused_arguments
+from dtlint.frameworks.lightning.faults import is_of_lightning, refused_arguments
 from dtlint.frameworks.lightning.strategies import files_of, strategy_of
 from dtlint.frameworks.lightning.trainer import (
     expected,
@@ -34,14 +34,6 @@ _SECTION = "trainer"
 _COMMANDS = ("fit", "validate", "test", "predict")
 _FILES = ("--config", "-c")
 _OPTION = f"--{_SECTION}."
-_OWN = frozenset(
-    (
-        "accelerator", "strategy", "devices", "gpus", "num_nodes", "precision", "max_epochs", "max_steps",
-        "accumulate_grad_batches", "gradient_clip_val", "sync_batchnorm", "log_every_n_steps", "callbacks", "logger",
-        "use_distributed_sampler", "check_val_every_n_epoch", "num_sanity_val_steps", "limit_val_batches",
-        "val_check_interval", "enable_checkpointing", "default_root_dir",
-    )
-)  # fmt: skip
 _PER_GPU = ("batch_size_per_gpu", "batch_size_per_device", "per_device_batch_size", "micro_batch_size")
 _SECTIONS_OF_DATA = ("data.init_args", "data", "model.init_args")
 _MODELS = ("model_name_or_path", "pretrained_model_name_or_path", "model_name", "model_id")
@@ -56,14 +48,9 @@ def recognise(document: Document) -> bool:
 
     root = document.root
     trainer = entry(root, _SECTION) or entry(_of_command(root), _SECTION)
-    if trainer is None or not _is_of_lightning([each.key for each in trainer.node.entries]):
+    if trainer is None or not is_of_lightning([each.key for each in trainer.node.entries]):
         return False
     return not nemo.looks_like_config(document)
-
-
-def _is_of_lightning(trainer: Sequence[str]) -> bool:
-    known = [key for key in trainer if key in ARGUMENTS or key in EARLIER or key.startswith("_")]
-    return len(_OWN.intersection(trainer)) >= 2 and 2 * len(known) > len(trainer)
 
 
 def recognise_program(program: Sequence[Word]) -> bool:

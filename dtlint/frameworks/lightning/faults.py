@@ -6,7 +6,7 @@ pytorch/strategies; each raises before the first step.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import texts
@@ -47,6 +47,25 @@ _ACCEPTED: Mapping[str, tuple[str, ...]] = {
     "model-parallel": ("32-true", "32", "bf16-mixed", "bf16", "bf16-true", "16-true"),
 }
 """Precisions that a strategy takes, where it does not take them all."""
+
+
+_OWN = frozenset(
+    (
+        "accelerator", "strategy", "devices", "gpus", "num_nodes", "precision", "max_epochs", "max_steps",
+        "accumulate_grad_batches", "gradient_clip_val", "sync_batchnorm", "log_every_n_steps", "callbacks", "logger",
+        "use_distributed_sampler", "check_val_every_n_epoch", "num_sanity_val_steps", "limit_val_batches",
+        "val_check_interval", "enable_checkpointing", "default_root_dir",
+    )
+)  # fmt: skip
+"""Arguments of Lightning's Trainer that those of other programs seldom have."""
+
+
+def is_of_lightning(trainer: Sequence[str]) -> bool:
+    """Whether what a `trainer` section says is for Lightning's Trainer: most of it has to be, for trainers of other
+    programs have a few of its names.
+    """
+    known = [key for key in trainer if key in ARGUMENTS or key in EARLIER or key.startswith("_")]
+    return len(_OWN.intersection(trainer)) >= 2 and 2 * len(known) > len(trainer)
 
 
 def refused_arguments(keys: Keys, section: str) -> dict[str, tuple[Member, ...]]:

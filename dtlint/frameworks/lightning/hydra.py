@@ -9,7 +9,7 @@ from dtlint.frameworks.arguments import stretch
 from dtlint.frameworks.dotted_keys import Keys, hiding, keys_of, spelled
 from dtlint.frameworks.hydra.command_line import overrides
 from dtlint.frameworks.hydra.omegaconf import resolved
-from dtlint.frameworks.lightning.faults import refused_arguments
+from dtlint.frameworks.lightning.faults import is_of_lightning, refused_arguments
 from dtlint.frameworks.lightning.strategies import files_of, strategy_of
 from dtlint.frameworks.lightning.trainer import (
     expected,
@@ -42,7 +42,7 @@ def read_composed(document: Document | None, program: Sequence[Word], missing: S
         return Reading("program")
     keys = resolved(keys_of(document.root, overrides(program[1:])))
     sections = [name.removesuffix(_TARGET) for name in keys.nodes if _is_trainer(keys, name)]
-    if not sections and _SECTION in keys.nodes and f"{_SECTION}{_TARGET}" not in keys.nodes:
+    if not sections and f"{_SECTION}{_TARGET}" not in keys.nodes and is_of_lightning(_names_in(keys, _SECTION)):
         sections = [_SECTION]
     if len(sections) != 1:
         return Reading("program")
@@ -73,6 +73,12 @@ def _section_of(reading: Reading) -> str:
     """The section that a reading was made from."""
     stated = next((claim.name for claim in reading.claims if "." in claim.name), "trainer.devices")
     return stated.lstrip("+-").rpartition(".")[0]
+
+
+def _names_in(keys: Keys, section: str) -> list[str]:
+    """What a section says itself, without what stands below that."""
+    names = (path.removeprefix(f"{section}.") for path in keys.nodes if path.startswith(f"{section}."))
+    return [name for name in names if "." not in name]
 
 
 def _is_trainer(keys: Keys, name: str) -> bool:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.megatron.given import Given, has_deepspeed
-from dtlint.frameworks.megatron.pipeline import ENDS, EXTRAS, unrolled_layout
+from dtlint.frameworks.megatron.pipeline import ENDS, EXTRAS
+from dtlint.frameworks.stage_cuts import unrolled_layout
 
 _CHUNK = "num-layers-per-virtual-pipeline-stage"
 _CHUNKS = "num-virtual-stages-per-pipeline-rank"

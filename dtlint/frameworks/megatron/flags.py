@@ -8,7 +8,7 @@ from functools import cache
 from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import meant, misspelt_flag, texts
 from dtlint.frameworks.megatron.given import Given, has_deepspeed
-from dtlint.frameworks.megatron.known import known_flag, training_names
+from dtlint.frameworks.megatron.known import Flag, known_flag, training_names
 from dtlint.frameworks.options import Option
 from dtlint.frameworks.renamed import without_doubled
 
@@ -111,19 +111,27 @@ def _removed(given: Given) -> Iterator[Member]:
         row = known_flag(option.spelled)
         if row is not None and row.last and not (row.deepspeed and deepspeed):
             fields = {"first": row.first, "last": row.last, "instead": row.instead, "effect": row.effect, "of": ""}
-            newer, came = _newer_than(row.last, given) if row.effect == "refused" else (None, "")
+            newer, came = _newer_than(row, given)
             both = {"beside": newer.spelled, "came": came} if newer is not None else {}
             others = ((newer.place, f"came with {came}"),) if newer is not None else ()
             told = texts(option.place, key=option.spelled, section=_SECTION, **fields, **both)
             yield Member(option.place, told, others)
 
 
-def _newer_than(last: str, given: Given) -> tuple[Option | None, str]:
-    """The flag beside that came latest, with its release, if that is after `last`."""
+def _newer_than(gone: Flag, given: Given) -> tuple[Option | None, str]:
+    """The flag beside that came latest, with its release, if no parser takes both."""
     rows = ((option, known_flag(option.spelled)) for option in given.flags.values())
-    came = [(option, row.first) for option, row in rows if row is not None and row.first]
-    newest = max(came, key=lambda each: _number(each[1]), default=(None, ""))
-    return newest if _number(newest[1]) > _number(last) else (None, "")
+    came = [(option, row.first) for option, row in rows if row is not None and _excludes(gone, row)]
+    return max(came, key=lambda each: _number(each[1]), default=(None, ""))
+
+
+def _excludes(gone: Flag, newer: Flag) -> bool:
+    """Whether a flag that is gone had left before another came: by releases where the parser still knows it and
+    refuses it, and by days too where it does not, since commits between two releases have both.
+    """
+    if not newer.first or _number(newer.first) <= _number(gone.last) or (gone.deepspeed and newer.deepspeed):
+        return False
+    return gone.effect == "refused" or (gone.effect == "" and "" < gone.went < newer.came)
 
 
 def _number(release: str) -> tuple[int, ...]:

@@ -17,7 +17,8 @@ class Flag(NamedTuple):
     between which it works in Megatron-LM ("" never, "" still does); `deepspeed` whether Megatron-DeepSpeed has it;
     `instead` the flag named in its place; `effect` what releases after the last do with it if their parser still knows
     it ("refused", "ignored", or "default": ignored because they do unasked what it asks for). `values` are the kind of
-    values that it takes (see kinds.py), `training` whether it is one of the training scripts.
+    values that it takes (see kinds.py), `training` whether it is one of the training scripts. `came` and `went` are the
+    days of the first commit whose parser has it and of the last ("" where that is not told).
     """
 
     name: str
@@ -29,6 +30,8 @@ class Flag(NamedTuple):
     effect: str
     values: str = ""
     training: bool = True
+    came: str = ""
+    went: str = ""
 
 
 @cache
@@ -51,5 +54,5 @@ def _text() -> str:
 
 
 def _row(line: str) -> Flag:
-    name, takes, first, last, deepspeed, scope, instead, effect, values = line.split(",")
-    return Flag(name, takes, first, last, deepspeed == "yes", instead, effect, values, scope == "training")
+    name, takes, first, last, deepspeed, scope, instead, effect, values, came, went = line.split(",")
+    return Flag(name, takes, first, last, deepspeed == "yes", instead, effect, values, scope == "training", came, went)

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from dtlint.frameworks import Claim
 from dtlint.frameworks.megatron.given import Given
 from dtlint.frameworks.options import literal_place
-from dtlint.frameworks.stage_cuts import with_ends, with_extras
+from dtlint.frameworks.stage_cuts import MOST_LAYERS, layers_of, unrolled_layout, with_ends, with_extras
 from dtlint.languages.traced import Word, setting_of
 from dtlint.value import Origin, Unknown
 
-_GROUP = r"\(([^()]{1,200})\)\*(\d{1,4})"
-_LETTER = r"([A-Za-z|])\*(\d{1,4})"
 ENDS = ("decoder-first-pipeline-num-layers", "decoder-last-pipeline-num-layers")
 EXTRAS = ("account-for-embedding-in-pipeline-split", "account-for-loss-in-pipeline-split")
-MOST_LAYERS = 20_000
-"""Longest layout or pattern that is unrolled; no model has as many layers."""
 
 
 def pipeline_claims(given: Given) -> Iterator[Claim]:
@@ -26,23 +21,6 @@ def pipeline_claims(given: Given) -> Iterator[Claim]:
     yield from _layout(given)
     yield from _hybrid(given)
     yield from _uneven(given)
-
-
-def unrolled_layout(text: str) -> list[str] | None:
-    """The stages of `Et*3|(tt|)*29m|L`, each a run of letters (E embedding, t layer, m MTP, L loss).
-
-    None if the text is not of that form or longer than MOST_LAYERS.
-    """
-    unrolled = text.replace(",", "").replace(" ", "")
-    for pattern in (_GROUP, _LETTER):
-        if _length(unrolled, pattern) > MOST_LAYERS:
-            return None
-        unrolled = re.sub(pattern, lambda match: match[1] * int(match[2]), unrolled)
-    return unrolled.split("|") if re.fullmatch(r"[EtmL|]+", unrolled) else None
-
-
-def _length(text: str, pattern: str) -> int:
-    return len(text) + sum(len(match[1]) * int(match[2]) for match in re.finditer(pattern, text))
 
 
 def _chunks_of_layers(given: Given) -> Iterator[Claim]:
@@ -72,8 +50,7 @@ def _layout(given: Given) -> Iterator[Claim]:
         yield Claim("parallel.stage_layers", unknown, "--" + flag)
         return
     yield Claim("parallel.virtual_pipeline", setting_of(word, len(layout) // stages), "--" + flag)
-    layers = tuple(sum(chunk.count("t") for chunk in layout[rank::stages]) for rank in range(stages))
-    yield Claim("parallel.stage_layers", setting_of(word, layers), "--" + flag)
+    yield Claim("parallel.stage_layers", setting_of(word, layers_of(layout, stages)), "--" + flag)
 
 
 def _hybrid(given: Given) -> Iterator[Claim]:

@@ -18,6 +18,7 @@ from dtlint.frameworks.lengths import BOUNDS
 from dtlint.frameworks.lightning.trainer import devices
 from dtlint.frameworks.nemo.spelling import NAMES, spell_in
 from dtlint.frameworks.options import literal_place
+from dtlint.frameworks.program import FUNCTION
 from dtlint.frameworks.recomputing import lone_methods
 from dtlint.frameworks.stage_cuts import keyed_cut
 from dtlint.languages.json_tree import Document, Node, entry, setting
@@ -105,18 +106,34 @@ def recognise(program: Sequence[Word]) -> bool:
 
 def read_arguments(program: Sequence[Word]) -> Reading:
     """The program, whose config its command line or its decorator names. What the overrides say
-    counts with the file: `read_config`. A recipe of Megatron-Bridge is code that is not read.
+    counts with the file: `read_config`. A recipe of Megatron-Bridge that goes by its name is code that is not read.
     """
     place = stretch(program, literal_place(program[0]))
     recipe = option(program[1:], _RECIPE)
+    if recipe is not None and FUNCTION.fullmatch(recipe.shown):
+        return Reading(ARGUMENTS_LAYER, place, framework="nemo")
     if recipe is not None:
-        return without_config(program, f"the recipe {recipe.shown} is not read")._replace(place=place)
+        return without_recipe(program, recipe)
     return Reading(
         ARGUMENTS_LAYER,
         place,
         files=(NamedFile("nemo", program[0]),),
         framework="nemo" if _is_megatron(keys_of(None, overrides(program[1:]))) else "",
     )
+
+
+def unread_recipe(program: Sequence[Word], function: Word) -> tuple[Reading, ...]:
+    """What the command line says over a recipe that goes by its module and is not here."""
+    recipe = option(program[1:], _RECIPE) if recognise(program) else None
+    return (without_recipe(program, recipe),) if recipe is not None and recipe.shown == function.shown else ()
+
+
+def without_recipe(program: Sequence[Word], recipe: Word) -> Reading:
+    """What the command line says over a recipe that is not read, whose processes are those that its launcher starts."""
+    found = without_config(program, f"the recipe {recipe.shown} is not read")
+    place = stretch(program, literal_place(program[0]))
+    claims = tuple(each for each in found.claims if not each.setting.startswith("launch."))
+    return found._replace(place=place, claims=claims)
 
 
 def without_config(program: Sequence[Word], why: str) -> Reading:

@@ -22,9 +22,10 @@ from dtlint.frameworks.recomputing import lone_methods
 from dtlint.frameworks.stage_cuts import keyed_cut
 from dtlint.languages.python.building import Run, Seen
 from dtlint.languages.python.building_calls import OWNER
-from dtlint.languages.python.building_values import run_program
+from dtlint.languages.python.building_values import built_by, run_program
 from dtlint.languages.python.built import LIST, Built, Part, leaf, node_of
-from dtlint.languages.python.program import Program
+from dtlint.languages.python.program import Program, definition
+from dtlint.languages.python.tree import HERE
 from dtlint.languages.traced import Word
 from dtlint.source import Span
 from dtlint.value import Setting, Unknown, Value, default
@@ -37,6 +38,8 @@ _CALLS = ("pretrain", "finetune", "train", "run", "add", "fit")
 _SHARDINGS = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_params": 3}
 """Strategies of Megatron's FSDP by the stage of ZeRO that each amounts to."""
 _BRIDGE = "megatron.bridge."
+CONFIG = "ConfigContainer"
+"""The class of Megatron-Bridge's configs."""
 _CALLBACK = "MegatronCommOverlapCallback"
 _OVERLAPS = {"overlap.gradients": "overlap_grad_reduce", "overlap.parameters": "overlap_param_gather"}
 
@@ -51,6 +54,13 @@ def read(program: Program, words: Sequence[Word] = ()) -> Reading:
     trained = [found for seen in run.met if (found := _trained(seen)) is not None]
     readings = [_reading(built, words) for built in trained]
     return readings[0] if readings and all(_alike(each, readings[0]) for each in readings) else _none_of(readings)
+
+
+def read_function(program: Program, name: str, words: Sequence[Word] = ()) -> Reading | None:
+    """What the config claims that a function of a file returns; None for one that returns none of Megatron-Bridge's."""
+    found = definition(program, program.main, f"{HERE}.{name}")
+    built = built_by(found, Run(program, _CALLS)) if found is not None else None
+    return _reading(built, words) if isinstance(built, Built) and _is_config(built) else None
 
 
 def _alike(one: Reading, other: Reading) -> bool:
@@ -110,7 +120,7 @@ def _is_recipe(built: Built) -> bool:
 
 def _is_config(built: Built) -> bool:
     """Whether an object is Megatron-Bridge's config, by its class or by the recipe that it comes of."""
-    return built.name.endswith("ConfigContainer") or (built.name.endswith("_config") and "train" in built.fields)
+    return built.name.endswith(CONFIG) or (built.name.endswith("_config") and "train" in built.fields)
 
 
 def _reading(built: Built, words: Sequence[Word]) -> Reading:

@@ -26,7 +26,7 @@ _DEGREES = {
 _SHAPE = {
     "num_layers": "model.layers", "hidden_size": "model.hidden", "ffn_hidden_size": "model.ffn",
     "num_attention_heads": "model.heads", "num_query_groups": "model.kv_heads", "kv_channels": "model.head_dim",
-    "num_moe_experts": "model.experts", "moe_router_topk": "model.experts_per_token",
+    "num_moe_experts": "model.experts", "moe_router_topk": "model.experts_per_token", "vocab_size": "model.vocab",
 }  # fmt: skip
 _GRANULARITY: dict[str, Plain] = {"selective": "selective", "full": "full", "none": "none"}
 
@@ -82,6 +82,7 @@ BRIDGE: Table = {
     "model.seq_length": Meaning("data.sequence_length"),
     "dataset.seq_length": Meaning("data.sequence_length"),
     "dataset.sequence_length": Meaning("data.sequence_length"),
+    "tokenizer.vocab_size": Meaning("model.vocab"),
     "optimizer.optimizer": Meaning("optimizer.name", word),
     "optimizer.clip_grad": Meaning("optimizer.clip", number),
     **_model("model"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dtlint.frameworks import Claim, Reading
+from dtlint.frameworks.code.accumulated import accumulated
 from dtlint.frameworks.process_groups import group_claims
 from dtlint.frameworks.pytorch.device_mesh import shard_group
 from dtlint.frameworks.pytorch.fsdp_policies import Parameter, offload_claims, precision_claims
@@ -42,9 +43,15 @@ def read(program: Program) -> Reading:
     if not found:
         return Reading(LAYER)
     reading = _read_second(program, found) if found is second else _read_first(program, found)
-    reading = reading._replace(claims=(*reading.claims, *group_claims(program)))
+    reading = reading._replace(claims=(*reading.claims, *group_claims(program), *_accumulation(program)))
     rival = any(stands(call.place) is not False for call in calls(program, DDP))
     return _conditional(reading, _root(found)) if rival and not _certain(found) else reading
+
+
+def _accumulation(program: Program) -> list[Claim]:
+    """The batches that the program's own loop adds up before the optimizer steps."""
+    count = accumulated(program)
+    return [] if count is None else [Claim("batch.accumulation", count, "the loop around backward")]
 
 
 def _conditional(reading: Reading, root: Call) -> Reading:
@@ -66,6 +73,7 @@ def _read_first(program: Program, found: list[Call]) -> Reading:
         *offload_claims(root, Parameter("cpu_offload", 3)),
         *precision_claims(root, Parameter("mixed_precision", 6)),
         Claim("sharding.units", units_of_policy(program, root, found), "auto_wrap_policy"),
+        *_sums(program),
     ]
     states = tuple(full_states(program))
     found_states = {"code.full_states": states} if states else {}
@@ -86,8 +94,8 @@ def _read_second(program: Program, found: list[Call]) -> Reading:
     return Reading(LAYER, root.head, tuple(claims), framework="fsdp", open=root.open)
 
 
-_DELAYS = ("set_requires_all_reduce", "set_requires_gradient_sync")
-"""Methods of a sharded module that put off the exchange of gradients to a later micro-batch."""
+_DELAYS = ("set_requires_all_reduce", "set_requires_gradient_sync", "no_sync")
+"""Methods of a sharded module that put off the exchange of gradients to a later micro-batch; FSDP1 has the last."""
 
 
 def _sums(program: Program) -> list[Claim]:

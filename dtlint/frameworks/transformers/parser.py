@@ -28,7 +28,8 @@ _TRAINING = ("transformers.TrainingArguments", "transformers.Seq2SeqTrainingArgu
 FILE_PARSERS = frozenset(("parse_json_file", "parse_yaml_file", "parse_dict"))
 """Methods of the parser by which arguments come from elsewhere than the command line."""
 
-_READING = FILE_PARSERS | {"parse_args_into_dataclasses"}
+_OF_LINE = "parse_args_into_dataclasses"
+_READING = FILE_PARSERS | {_OF_LINE}
 _TOLERANT = ("return_remaining_strings", "allow_extra_keys")
 _KNOWN_ONLY = "parse_known_args"
 _RANK = "--local_rank"
@@ -51,7 +52,9 @@ def read(program: Program) -> Reading:
     if not any("trainer" in ends for ends in classes):
         return Reading(LAYER)
     place = found[0].head
-    closed = all("other" not in ends for ends in classes) and not _tolerates(program)
+    closed = (
+        all("other" not in ends for ends in classes) and not _tolerates(program) and not _reads_files_alone(program)
+    )
     strict = (_strict(program, place),) if closed else ()
     fields = {
         "names": written(tuple(sorted(program.arguments)), place),
@@ -121,6 +124,12 @@ def _definition(name: str, program: Program) -> tuple[Module, Scope, ast.ClassDe
 def _last(function: ast.expr) -> str:
     """The last name of what is called; `HfArgumentParser(TrainingArguments).parse_args()` has no whole one."""
     return function.attr if isinstance(function, ast.Attribute) else dotted(function)
+
+
+def _reads_files_alone(program: Program) -> bool:
+    """Whether the parser is given files and never the command line, which the program reads by itself."""
+    called = {name for module in program.modules.values() for name in _READING if module.called.get(name)}
+    return bool(called) and _OF_LINE not in called
 
 
 def _tolerates(program: Program) -> bool:

@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 from dtlint.frameworks import NamedFile, Reading
-from dtlint.frameworks.answers import longest, ray_launch
+from dtlint.frameworks.answers import length, ray_launch
 from dtlint.frameworks.arguments import stretch
 from dtlint.frameworks.dotted_keys import Keys, without_part
 from dtlint.frameworks.hydra.command_line import overrides
 from dtlint.frameworks.hydra.defaults import items
 from dtlint.frameworks.hydra.omegaconf import resolved
 from dtlint.frameworks.keys import hidden, keys_of, model_named
-from dtlint.frameworks.verl.refused import refused, without_refused
+from dtlint.frameworks.verl.refused import UNPADDING, refused, without_refused
 from dtlint.frameworks.verl.workers import (
     ACTOR,
     CRITIC,
@@ -97,9 +97,15 @@ def _reading(keys: Keys, worker: Worker, framework: str, place: Span | None) -> 
     named, files = model_named(keys, f"{worker.model}.path")
     members = refused(keys, worker, framework)
     own = without_refused(claims_of_worker(keys, worker, framework), members)
-    claims = (*ray_launch(keys, "verl", place), *own, *engine_claims(keys, worker), *longest(keys), *named)
+    lengths = length(keys, _unpadding(keys, worker, framework))
+    claims = (*ray_launch(keys, "verl", place), *own, *engine_claims(keys, worker), *lengths, *named)
     layer, told = CRITICS_LAYER if worker is CRITIC else LAYER, {"config.refused": members} if members else {}
     return Reading(layer, place, claims, files, framework=framework, frontend="verl", collections=told)
+
+
+def _unpadding(keys: Keys, worker: Worker, framework: str) -> Node | None:
+    """The switch that takes the padding out; Megatron's workers pack every batch."""
+    return keys.node(f"{worker.model}.{UNPADDING}") if framework == "fsdp" else None
 
 
 def _critic(keys: Keys, framework: str, place: Span | None) -> Mapping[str, Reading]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dtlint.frameworks import NamedFile, Reading
-from dtlint.frameworks.answers import answered, longest, ray_launch, shard_group
+from dtlint.frameworks.answers import answered, length, ray_launch, shard_group
 from dtlint.frameworks.deepspeed.values import format_name, number
 from dtlint.frameworks.hydra.omegaconf import resolved
 from dtlint.frameworks.keys import Meaning, claims_of, hidden, keys_of, model_named, spelled
@@ -79,7 +79,7 @@ def read_config(documents: Sequence[Document], words: Sequence[Word] = ()) -> Re
         *claims_of(keys, _TABLE),
         *answered(keys, _STEP, _SAMPLES, "batch.global"),
         *answered(keys, _TAKEN, _SAMPLES, "batch.rollout"),
-        *longest(keys),
+        *length(keys, keys.node(f"{_ACTOR}.padding_free")),
         *shard_group(keys, f"{_ACTOR}.fsdp.fsdp_size"),
         *named,
     )
