@@ -8,17 +8,20 @@ from typing import TypeGuard
 
 from dtlint.frameworks import GROUPING, Claim, Member, NamedFile, Reading
 from dtlint.frameworks import program as programs
-from dtlint.frameworks.adapters_python import added
+from dtlint.frameworks.adapters_python import adapter_claims
 from dtlint.frameworks.argument_classes import is_used
+from dtlint.frameworks.code.ranks import is_alone
 from dtlint.frameworks.deepspeed.dicts import written_dict
 from dtlint.frameworks.pytorch.checkpointing import variant
 from dtlint.frameworks.pytorch.model_loading import LOADERS
 from dtlint.frameworks.pytorch.names import PRECISIONS, converted
 from dtlint.frameworks.transformers.arguments import read_arguments
+from dtlint.frameworks.transformers.few_bits import few_bits_claims
 from dtlint.languages.python.calls import Call, argument, calls, passed
+from dtlint.languages.python.constants import evaluate
 from dtlint.languages.python.program import Program, imports_from
 from dtlint.languages.python.reach import stands
-from dtlint.languages.python.tree import Module
+from dtlint.languages.python.tree import Guard, Module
 from dtlint.languages.traced import Piece, Word, literal_word
 from dtlint.value import Choice, Origin, Plain, Setting, Unknown, Value
 
@@ -32,7 +35,6 @@ ARGUMENTS_NAME = "TrainingArguments"
 _TRAINERS = ("transformers.Trainer", "transformers.Seq2SeqTrainer")
 _GROUPING_TRAINERS = tuple(f"trl.{name}" for name in ("GRPOTrainer", "RLOOTrainer"))
 _ACCELERATOR = ("accelerate.Accelerator",)
-_QUANTIZERS = ("transformers.BitsAndBytesConfig",)
 _CONFIGS = ("transformers.AutoConfig.from_pretrained", "transformers.LlamaConfig.from_pretrained")
 
 _OF_TRAINER = ("transformers", "trl")
@@ -181,7 +183,7 @@ def _why_unseen(program: Program, configs: list[Call], name: str) -> str:
 
 def _words(call: Call, name: str) -> tuple[Word, ...]:
     """An argument as a flag and its value, a value that is not known as an unknown word; none for None."""
-    value = argument(call, name)
+    value = _among_several(call, name) or argument(call, name)
     span = call.span
     if isinstance(value, Value):
         span = value.origin.span or span
@@ -189,16 +191,36 @@ def _words(call: Call, name: str) -> tuple[Word, ...]:
         known = value.value is not None and not isinstance(value.value, (tuple, dict))
         soft = (value.origin.note or "the program may be told another") if value.origin.kind == "assumed" else ""
         return (literal_word(f"--{name}", span), Word((Piece(text, span, assumed=soft),), span)) if known else ()
-    reason = value.reason if isinstance(value, Unknown) else "it depends on a condition"
-    return (literal_word(f"--{name}", span), Word((Piece(None, span, unknown=reason),), span))
+    if isinstance(value, Unknown):
+        unknown = Piece(None, span, unknown=value.reason, how=value.how, means=value.means)
+    else:
+        unknown = Piece(None, span, unknown="it depends on a condition")
+    return (literal_word(f"--{name}", span), Word((unknown,), span))
+
+
+_OF_RANKS = frozenset(("ddp_find_unused_parameters", "ddp_timeout", "ddp_bucket_cap_mb"))
+"""Arguments that mean nothing to one rank alone."""
+
+
+def _among_several(call: Call, name: str) -> Setting | None:
+    """What an argument of the exchange is where there are several ranks (`False if ddp else None`)."""
+    given = passed(call, name) if name in _OF_RANKS else ()
+    node = given[0].place.node if len(given) == 1 else None
+    if not isinstance(node, ast.IfExp):
+        return None
+    place, alone = given[0].place, [is_alone(given[0].place, Guard(node.test, side)) for side in (True, False)]
+    if alone.count(True) != 1:
+        return None
+    return evaluate(place.inner(node.orelse if alone[0] else node.body))
 
 
 def _model_claims(program: Program) -> Iterator[Claim]:
-    """The format in which the model is loaded, and adapters that the program may add."""
+    """The formats in which the model is loaded and stored, and adapters that the program may add."""
     loads = _standing(program, LOADERS)
     if len(loads) == 1:
         yield from _loaded(loads[0])
-    yield from _adapters(program)
+    yield from adapter_claims(program)
+    yield from few_bits_claims(program)
 
 
 def _loaded(load: Call) -> Iterator[Claim]:
@@ -240,16 +262,6 @@ def _model_word(load: Call) -> Word | None:
         return None
     span = value.origin.span or load.span
     return Word((Piece(value.value, span, value.origin.chain, value.origin.note),), span)
-
-
-def _adapters(program: Program) -> Iterator[Claim]:
-    """Adapters or quantization somewhere in the program leave open what is trained, unless an argument says it."""
-    for name, found, reason in (
-        ("model.lora_rank", added(program), "the program may train adapters"),
-        ("precision.frozen", _standing(program, _QUANTIZERS), "the program may quantize the frozen weights"),
-    ):
-        if found:
-            yield Claim(name, Unknown(reason, "", Origin("written", found[0].head)), found[0].name)
 
 
 _SPELLINGS = {setting: name for name, setting in reversed(list(SETTINGS.items()))}
