@@ -24,6 +24,7 @@ from dtlint.runs.called import (
 )
 from dtlint.runs.clash import with_clashes, with_repeated_rank
 from dtlint.runs.configs import read_config
+from dtlint.runs.engine_config import of_one_recipe
 from dtlint.runs.follow import Candidate, Follower, hosts_of
 from dtlint.runs.kinds import may_be_manifest, may_start
 from dtlint.runs.launches import Found
@@ -298,6 +299,11 @@ class Joiner:
         alone = [parts for parts in alone if parts[0][0].path not in inner]
         if one_run([parts[0][1].layer for parts in alone]):
             alone = [[part for parts in alone for part in parts]]
+        found = of_one_recipe(alone, programs) if not self._launches else None
+        if found is not None:
+            alone = [parts for parts in alone if parts is not found.config]
+            programs = [found.whole if parts is found.program else parts for parts in programs]
+            self.remark(found.sentence)
         alone += programs
         recipes = [
             run for path, source in self._programs.items() if path not in launched for run in self._recipes(source)
