@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from readings import settings_of_run
 
-from tests.readings import settings_of_run
+from dtlint.runs import Options, read_runs
 
 LAUNCH = "torchrun --nproc_per_node 4 train.py --base_model meta-llama/Llama-2-13b-hf"
 HEAD = """import os
@@ -124,6 +125,34 @@ def test_adapters_under_a_condition_may_be_trained(tmp_path: Path) -> None:
     for name, word in {"LOADED": "", "PREPARED": "pass", "SAVED": "", "SHARED": "pass"}.items():
         text = text.replace(name, word)
     assert settings_of_run(tmp_path, run__sh=LAUNCH, train__py=text)["model.lora_rank"] is None
+
+
+OWN_LOOP = """import torch
+from peft import LoraConfig, get_peft_model
+from torch.nn.parallel import DistributedDataParallel
+from transformers import AutoModelForCausalLM
+from data import batches
+
+model = AutoModelForCausalLM.from_pretrained("meta-llama/Llama-2-13b-hf", load_in_8bit=True)
+model = DistributedDataParallel(get_peft_model(model, LoraConfig(r=16, target_modules=["q_proj"])))
+optimizer = torch.optim.AdamW(model.parameters())
+for batch in batches:
+    model(**batch).loss.backward()
+    optimizer.step()
+"""
+
+
+def test_a_loop_of_its_own_trains_adapters_too(tmp_path: Path) -> None:
+    run = "torchrun --nproc_per_node 4 train.py\n"
+    found = settings_of_run(tmp_path, run__sh=run, train__py=OWN_LOOP)
+    names = ("precision.frozen", "model.lora_rank", "model.trainable_parameters")
+    assert [found[name] for name in names] == ["int8", 16, 16 * 40 * (5120 + 5120)]
+
+
+def test_a_program_that_only_asks_a_model_of_few_bits_is_no_run(tmp_path: Path) -> None:
+    text = OWN_LOOP[: OWN_LOOP.index("model = Dist")] + "print(model.generate(batches))\n"
+    (tmp_path / "ask.py").write_text(text)
+    assert read_runs([tmp_path / "ask.py"], Options()).runs == ()
 
 
 @pytest.mark.parametrize(

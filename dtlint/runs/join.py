@@ -41,6 +41,7 @@ from dtlint.source import Source
 if TYPE_CHECKING:
     from dtlint.runs.programs import Started
 
+_OF_LOADING = ("model.", "precision.frozen")
 MOST_RECIPES = 40
 """Most config functions of one file that are read without a launch."""
 
@@ -372,7 +373,7 @@ def _unread_default(readings: Sequence[Reading]) -> list[Reading]:
 
 def _speaks(reading: Reading) -> bool:
     """Whether a reading tells of training on several ranks; which model a program loads does not, nor how long."""
-    told = any(reading.frontend or not claim.setting.startswith("model.") for claim in reading.claims)
+    told = any(reading.frontend or not claim.setting.startswith(_OF_LOADING) for claim in reading.claims)
     found = any(members for name, members in reading.collections.items() if name != STEP_LOOPS)
     return bool(told or reading.framework or found)
 

@@ -110,7 +110,7 @@ def _optimized(program: Program, wraps: Sequence[Call]) -> set[int]:
     made = {id(maker.call.node) for place in given for maker in makers(place) if maker.call is not None}
     if made & wanted:
         return made & wanted
-    texts = {dotted(place.node) for place in given}
+    texts = {dotted(place.node).removesuffix(".module") for place in given}
     return {id(wrap.place.node) for wrap in wraps if _names(wrap) & texts}
 
 

@@ -242,10 +242,13 @@ def _named(load: Call) -> Iterator[Claim]:
 
 
 def _only_model(program: Program) -> Iterator[Claim]:
-    """The name of the one model that a program with a training loop of its own loads."""
+    """The name of the one model that a program with a training loop of its own loads, and what it does to it."""
     loads = _standing(program, LOADERS)
     if len(loads) == 1:
         yield from _named(loads[0])
+    if any("backward" in module.called for module in program.modules.values()):
+        yield from adapter_claims(program)
+        yield from few_bits_claims(program)
 
 
 def _model_file(program: Program) -> tuple[NamedFile, ...]:
