@@ -126,7 +126,7 @@ def _prepared(program: Program, stored: Setting) -> Iterator[Claim]:
         on = _switched(call)
         if on is None:
             continue
-        name = dotted(call.place.node.func) if hasattr(call.place.node, "func") else call.name
+        name = call.head.text
         certain = on and isinstance(stored, Value) and stands(call.place)
         reason = f"whether {name} turns recomputation on is not known"
         unknown = Unknown(reason, "--set checkpointing.activations=...", Origin("written", call.head))
