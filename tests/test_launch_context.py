@@ -469,6 +469,33 @@ class TestPrograms:
         plan = self.plan(tmp_path, program)
         assert listed(plan, "launch.debugging", "effect") == [(each,) for each in found]
 
+    PASS = "with torch.autograd.detect_anomaly():\n            loss(b).backward()"
+    TRAINS = "def train():\n    for b in batches:\n        PASS\nif args.do_train:\n    train()\n"
+
+    @pytest.mark.parametrize(
+        ("text", "found"),
+        [
+            (TRAINS.replace("PASS", PASS), ["blocks"]),
+            (
+                "if args.do_train:\n    torch.autograd.set_detect_anomaly(True)\n    for b in batches:\n"
+                "        loss(b).backward()\n",
+                ["blocks"],
+            ),
+            (TRAINS.replace("PASS", f"if args.debug:\n            {PASS.replace('    ', '        ')}\n"
+                            "        else:\n            loss(b).backward()"), []),
+            (f"{TRAINS.replace('PASS', 'loss(b).backward()')}if args.debug:\n    torch.autograd.set_detect_anomaly(True)\n", []),
+            (f"{TRAINS.replace('PASS', PASS)}if args.tune:\n    loss(0).backward()\n", []),
+            ("if args.do_train:\n    torch.autograd.set_detect_anomaly(True)\n", []),
+            (f"class T:\n    def train(self):\n        {PASS.replace('    ', '        ')}\n", []),
+        ],
+        ids=["around", "above", "one of two", "for another reason", "not in all", "no training", "not called"],
+    )  # fmt: skip
+    def test_what_is_on_whenever_the_run_trains(self, tmp_path: Path, text: str, found: list[str]) -> None:
+        head = "import torch\nimport torch.distributed\nfrom net import args, batches, loss\n"
+        (tmp_path / "train.py").write_text(head + text, encoding="utf-8")
+        (plan,) = plans(tmp_path, "srun --ntasks-per-node 4 python train.py\n")
+        assert listed(plan, "launch.debugging", "effect") == [(each,) for each in found]
+
 
 class TestMachinesOfMpi:
     @pytest.mark.parametrize(

@@ -34,6 +34,9 @@ def in_function(call: str) -> str:
 AVERAGE = (
     "class Average:\n    def step(self, weights):\n        if dist.is_initialized():\n            dist.barrier()\n"
 )
+STEPPING = "def go(batch):\n    model(batch).mean().backward()\n    STALL\n    optimizer.step()\n"
+EACH = "for batch in batches:\n    go(batch)\n"
+"""A function that takes one step, and a loop that calls it."""
 IN_STEPS: dict[str, list[object]] = {
     STEP + "    torch.cuda.empty_cache()\n": ["torch.cuda.empty_cache()"],
     STEP + "    torch.cuda.synchronize()\n": ["torch.cuda.synchronize()"],
@@ -55,6 +58,23 @@ IN_STEPS: dict[str, list[object]] = {
     AVERAGE + STEP + "    average = Average()\n    average.step(model)\n": ["average.step(model)"],
     AVERAGE + in_function("average.step(model)"): ["average.step(model)"],
     AVERAGE.replace("step", "shrink") + in_function("thing.shrink(model)"): ["thing.shrink(model)"],
+    STEPPING.replace("STALL", "dist.barrier()") + EACH: ["dist.barrier()"],
+    STEPPING.replace("STALL", "if dist.is_initialized():\n        dist.barrier()") + EACH: ["dist.barrier()"],
+    STEPPING.replace("STALL", "torch.cuda.empty_cache()") + EACH: ["torch.cuda.empty_cache()"],
+    STEPPING.replace("STALL", "torch.cuda.synchronize()") + EACH: ["torch.cuda.synchronize()"],
+    (
+        STEPPING.replace("STALL", "pass")
+        + "def outer(batch):\n    go(batch)\n    dist.barrier()\n"
+        + EACH.replace("go", "outer")
+    ): ["dist.barrier()"],
+    (
+        STEPPING.replace("STALL", "dist.barrier()") + "def outer(batch):\n    go(batch)\n" + EACH.replace("go", "outer")
+    ): ["dist.barrier()"],
+    (
+        "class Trainer:\n    def train_step(self, batch):\n        self.model(batch).backward()\n        self.optim.step()\n"
+        "        torch.cuda.empty_cache()\n    def fit(self):\n        for batch in batches:\n            self.train_step(batch)\n"
+        "Trainer().fit()\n"
+    ): ["torch.cuda.empty_cache()"],
     AVERAGE + STEP + "    average = Average() if keep else None\n    average.step(model)\n": ["average.step(model)"],
 }
 ELSEWHERE = {
@@ -115,6 +135,29 @@ ELSEWHERE = {
         "    torch.cuda.empty_cache()\n"
     ),
     "to measure in nanoseconds": STEP + "    torch.cuda.synchronize()\n    keep(time.monotonic_ns())\n",
+    "in a function that goes through an epoch": (
+        "def epoch():\n    for batch in batches:\n        model(batch).mean().backward()\n        optimizer.step()\n"
+        "    dist.barrier()\n    torch.cuda.empty_cache()\nfor number in range(9):\n    epoch()\n"
+    ),
+    "in a function of steps that is called once": STEPPING.replace("STALL", "dist.barrier()") + "go(batches)\n",
+    "now and then in a function of steps": (
+        STEPPING.replace("STALL", "if batch.number % 100 == 0:\n        dist.barrier()") + EACH
+    ),
+    "where a function of steps fails": (
+        STEPPING.replace("STALL", "try:\n        keep()\n    except RuntimeError:\n        torch.cuda.empty_cache()")
+        + EACH
+    ),
+    "in a function of steps that is tried on kinds of numbers": (
+        STEPPING.replace("STALL", "torch.cuda.empty_cache()")
+        + "for kind in (torch.float32, torch.bfloat16):\n    go(keep.to(kind))\n"
+    ),
+    "in a function of steps whose time a loop takes": (
+        STEPPING.replace("STALL", "torch.cuda.synchronize()") + EACH + "    print(time.time())\n"
+    ),
+    "in a function that only evaluates": (
+        STEPPING.replace("STALL", "pass") + EACH + "def judge(batch):\n    model(batch)\n    dist.barrier()\n"
+        "for batch in batches:\n    judge(batch)\n"
+    ),
     "in an evaluation": "for batch in batches:\n    model(batch)\n    torch.cuda.empty_cache()\n" + STEP,
 }
 
@@ -136,6 +179,12 @@ BESIDE_WAITS: dict[str, str] = {
     "behind the step of a scaler": STEP.replace("optimizer.step", "scaler.step") + "    torch.cuda.synchronize()\n",
     "behind the step of an engine": (
         "for batch in batches:\n    model.backward(model(batch))\n    model.step()\n    torch.cuda.synchronize()\n"
+    ),
+    "in a function of steps whose loss its loop reads": (
+        STEPPING.replace("    STALL\n", "") + "    dist.barrier()\n" + EACH + "    keep(loss.item())\n"
+    ),
+    "in a function of steps, behind a number": (
+        STEPPING.replace("STALL", "keep(loss.item())\n    dist.barrier()") + EACH
     ),
     "ahead of a log": STEP + "    torch.cuda.synchronize()\n    if logger:\n    " + LOGGED,
     "ahead of the log of the first rank": STEP + "    dist.barrier()\n    if dist.get_rank() == 0:\n    " + LOGGED,

@@ -1,16 +1,19 @@
-"""Adapters that a Python program adds to its model, and whether its command line asks for them."""
+"""Adapters that a Python program adds to its model: whether its command line asks for them, their rank and layers."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from dtlint.languages.python.calls import Call, calls
+from dtlint.frameworks import Claim
+from dtlint.frameworks.adapter_layers import targets_of
+from dtlint.languages.python.calls import Call, argument, calls, passed
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import reach, stands
-from dtlint.value import Setting, Value
+from dtlint.value import Origin, Setting, Unknown, Value, default
 
-_LORA = ("peft.LoraConfig", "peft.get_peft_model", "peft.prepare_model_for_kbit_training")
+_CONFIG, _WRAP = "peft.LoraConfig", "peft.get_peft_model"
+_LORA = (_CONFIG, _WRAP, "peft.prepare_model_for_kbit_training")
 _ASKING = re.compile(r"lora|peft|adapter|bits", re.IGNORECASE)
 """What names of arguments hold that ask for adapters or for weights of few bits."""
 _NAMES = re.compile(r"[A-Za-z_]\w*")
@@ -18,6 +21,46 @@ _OF_ARGUMENTS = re.compile(r"arg\w{0,40}\.(\w+)", re.IGNORECASE)
 """A field of what holds arguments, which a class of a library may declare (`model_args.use_peft`)."""
 _OFF = frozenset(("false", "none", "no", "", "0", "16", "32"))
 """Values that switch nothing on; the last two are bits of weights that are trained as they are."""
+_RANK = 8
+"""The rank of a LoraConfig that is told none (peft tuners/lora/config.py)."""
+
+
+def adapter_claims(program: Program) -> Iterator[Claim]:
+    """The rank of the adapters and the layers that have them, where the program certainly adds one kind; what is
+    trained stays open where it may add some.
+    """
+    found = added(program)
+    if not found:
+        return
+    built = [call for call in found if call.name == _CONFIG]
+    if len(built) != 1 or not any(call.name == _WRAP and stands(call.place) for call in found):
+        unknown = Unknown("the program may train adapters", "", Origin("written", found[0].head))
+        yield Claim("model.lora_rank", unknown, found[0].name)
+        return
+    rank = argument(built[0], "r")
+    yield Claim("model.lora_rank", default(_RANK, "peft") if rank is None else _whole(built[0], rank), "r")
+    targets = targets_of(argument(built[0], "target_modules"))
+    if targets is not None:
+        yield Claim("model.lora_targets", targets, "target_modules")
+    yield from _saved(built[0])
+
+
+def _whole(call: Call, rank: Setting) -> Setting:
+    if isinstance(rank, Value) and isinstance(rank.value, int):
+        return rank
+    return Unknown("the rank of the adapters is not known", "--set model.lora_rank=N", Origin("written", call.head))
+
+
+def _saved(call: Call) -> Iterator[Claim]:
+    """Layers that train as a whole beside the adapters."""
+    told = argument(call, "modules_to_save")
+    if told is None or (isinstance(told, Value) and not told.value):
+        return
+    place = passed(call, "modules_to_save")
+    span = place[0].place.module.span(place[0].place.node) if place else call.head
+    reason = "modules_to_save names layers that train whole"
+    unknown = Unknown(reason, "--set model.trainable_parameters=N", Origin("written", span))
+    yield Claim("model.trainable_parameters", unknown, "modules_to_save")
 
 
 def added(program: Program) -> Sequence[Call]:

@@ -13,9 +13,9 @@ from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.environment import EXPECTED, PREFIXES, members_of
 from dtlint.languages.python.bindings import ENVIRONMENTS, dotted
 from dtlint.languages.python.calls import argument, calls
-from dtlint.languages.python.places import place_of
+from dtlint.languages.python.places import Place, place_of
 from dtlint.languages.python.program import Program, is_entry, of_file
-from dtlint.languages.python.reach import stands
+from dtlint.languages.python.reach import reach, stands
 from dtlint.languages.python.tree import Module, Scope, Site
 from dtlint.record import NamedTuple
 from dtlint.source import Span
@@ -26,6 +26,11 @@ ANOMALY = ("torch.autograd.set_detect_anomaly", "torch.autograd.detect_anomaly")
 
 THREADS = "torch.set_num_threads"
 """What does for torch's own threads what OMP_NUM_THREADS does."""
+
+_AND, _IS_CALLED = " and ", " is called"
+"""What joins the parts of a condition under which a statement is reached, and what one ends in of which no call is
+seen.
+"""
 
 READ_ON_IMPORT = frozenset(("TORCH_DISTRIBUTED_DEBUG",))
 """Variables that torch reads when it is imported (torch/distributed/__init__.py, set_debug_level_from_env, since 1.11):
@@ -185,6 +190,20 @@ def _anomalies(program: Program) -> Iterator[Member]:
     for call in calls(program, ANOMALY):
         mode = argument(call, "mode", 0)
         on = mode is None or (isinstance(mode, Value) and mode.value is True)
-        if on and stands(call.place):
+        if on and (stands(call.place) or _whenever_it_trains(program, call.place)):
             reason = "every backward step is checked and remembers its forward step"
             yield Member(call.head, texts(call.head, name="detect_anomaly", value="on", effect="blocks", reason=reason))
+
+
+def _whenever_it_trains(program: Program, place: Place) -> bool:
+    """Whether a statement runs under no condition that a backward pass of the program does not run under too (`if
+    args.do_train`); what nothing in sight calls may not be for training.
+    """
+    condition = reach(place)
+    asked = frozenset(condition.condition.split(_AND))
+    if condition.verdict is False or any(part.endswith(_IS_CALLED) for part in asked):
+        return False
+    sites = ((module, site) for module in program.modules.values() for site in module.called.get("backward", ()))
+    passes = [reach(place_of(program, module, site)) for module, site in sites]
+    told = [frozenset(each.condition.split(_AND)) for each in passes if each.verdict is not False]
+    return bool(told) and all(asked <= each for each in told)

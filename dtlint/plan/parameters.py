@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dtlint.catalog import LatentAttention
+from dtlint.value import Plain
 
 if TYPE_CHECKING:
     from dtlint.plan import Plan
@@ -77,6 +78,46 @@ def lora_parameters(plan: Plan, rank: int) -> int | None:
     attention = 4 * hidden + 2 * (hidden + groups)
     matrices = 3 if plan.flag("model.gated_mlp") else 2
     return layers * rank * (attention + matrices * (hidden + width))
+
+
+_QUERIES = frozenset(("q_proj", "query", "wq"))
+_GROUPS = frozenset(("k_proj", "v_proj", "key", "value", "wk", "wv"))
+_OUTPUTS = frozenset(("o_proj", "wo"))
+_FUSED = frozenset(("query_key_value", "qkv_proj", "c_attn", "Wqkv", "W_pack"))
+_WIDE = frozenset(("gate_proj", "up_proj", "down_proj", "dense_h_to_4h", "dense_4h_to_h", "fc_in", "fc_out"))
+_GATED = frozenset(("gate_up_proj",))
+"""What models of Transformers call their linear layers (models/*/modeling_*.py); a name that stands for several kinds
+of layers (`dense`, `c_proj`) is left out.
+"""
+
+
+def adapter_parameters(plan: Plan, rank: int, targets: tuple[Plain, ...]) -> int | None:
+    """Parameters of rank-`rank` adapters on the layers of these names; None where a name or the shape is unknown, or
+    experts have layers of their own.
+    """
+    layers, hidden, width = plan.integer("model.layers"), plan.integer("model.hidden"), plan.integer("model.ffn")
+    if layers is None or hidden is None or width is None or plan.integer("model.experts"):
+        return None
+    if targets == ("all-linear",):
+        return lora_parameters(plan, rank)
+    sides = _sides(plan, hidden, width)
+    found = [sides.get(str(name)) for name in dict.fromkeys(targets)]
+    known = [side for side in found if side is not None]
+    return layers * rank * sum(known) if known and len(known) == len(found) else None
+
+
+def _sides(plan: Plan, hidden: int, width: int) -> dict[str, int]:
+    """Inputs and outputs of the linear layers of a block, by name."""
+    heads = plan.integer("model.heads") or 1
+    head = plan.integer("model.head_dim") or hidden // heads
+    queries, groups = heads * head, (plan.integer("model.kv_heads") or heads) * head
+    return {
+        **dict.fromkeys((*_QUERIES, *_OUTPUTS), hidden + queries),
+        **dict.fromkeys(_GROUPS, hidden + groups),
+        **dict.fromkeys(_FUSED, hidden + queries + 2 * groups),
+        **dict.fromkeys(_WIDE, hidden + width),
+        **dict.fromkeys(_GATED, hidden + 2 * width),
+    }
 
 
 def _feed_forward_parameters(plan: Plan, layers: int, hidden: int) -> int | None:

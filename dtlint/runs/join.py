@@ -23,6 +23,7 @@ from dtlint.runs.called import (
 )
 from dtlint.runs.clash import port_clashes, with_clash, with_repeated_rank
 from dtlint.runs.configs import read_config
+from dtlint.runs.engine_config import of_one_recipe
 from dtlint.runs.follow import Candidate, Follower, hosts_of
 from dtlint.runs.kinds import may_be_manifest, may_start
 from dtlint.runs.launches import Found
@@ -39,6 +40,7 @@ from dtlint.source import Source
 if TYPE_CHECKING:
     from dtlint.runs.programs import Started
 
+_OF_LOADING = ("model.", "precision.frozen")
 MOST_RECIPES = 40
 """Most config functions of one file that are read without a launch."""
 
@@ -298,6 +300,11 @@ class Joiner:
         alone = [parts for parts in alone if parts[0][0].path not in inner]
         if one_run([parts[0][1].layer for parts in alone]):
             alone = [[part for parts in alone for part in parts]]
+        found = of_one_recipe(alone, programs) if not self._launches else None
+        if found is not None:
+            alone = [parts for parts in alone if parts is not found.config]
+            programs = [found.whole if parts is found.program else parts for parts in programs]
+            self.remark(found.sentence)
         alone += programs
         recipes = [
             run for path, source in self._programs.items() if path not in launched for run in self._recipes(source)
@@ -366,7 +373,7 @@ def _unread_default(readings: Sequence[Reading]) -> list[Reading]:
 
 def _speaks(reading: Reading) -> bool:
     """Whether a reading tells of training on several ranks; which model a program loads does not, nor how long."""
-    told = any(reading.frontend or not claim.setting.startswith("model.") for claim in reading.claims)
+    told = any(reading.frontend or not claim.setting.startswith(_OF_LOADING) for claim in reading.claims)
     found = any(members for name, members in reading.collections.items() if name != STEP_LOOPS)
     return bool(told or reading.framework or found)
 

@@ -12,6 +12,7 @@ from dtlint.frameworks import Claim, Member, NamedFile, Reading, torchrun
 from dtlint.frameworks.accelerate import fsdp as accelerate_fsdp
 from dtlint.frameworks.accelerate import launcher as accelerate_launcher
 from dtlint.frameworks.accelerate.given import Given
+from dtlint.frameworks.adapter_layers import EVERY_LAYER
 from dtlint.frameworks.axolotl.faults import refused
 from dtlint.frameworks.axolotl.precision import precision
 from dtlint.frameworks.deepspeed import config as deepspeed
@@ -235,10 +236,21 @@ def _adapter(keys: Keys) -> Iterator[Claim]:
         return
     unknown = Unknown("the rank of the adapters is not in the file", "--set model.lora_rank=N")
     yield Claim("model.lora_rank", whole_number(rank) if rank is not None else unknown, "lora_r")
+    yield from _adapted(keys)
     for name, stored in (("load_in_4bit", "nf4"), ("load_in_8bit", "int8")):
         node = keys.node(name)
         if node is not None and known(flag(node)) is True:
             yield Claim("precision.frozen", setting(node, stored), name)
+
+
+def _adapted(keys: Keys) -> Iterator[Claim]:
+    """The layers that have adapters: every linear one (lora_target_linear, which adds to the list), or those listed."""
+    every, listed = keys.node("lora_target_linear"), keys.node("lora_target_modules")
+    if every is not None and known(flag(every)) is True:
+        yield Claim("model.lora_targets", setting(every, (EVERY_LAYER,)), "lora_target_linear")
+    elif listed is not None and listed.kind == "array" and all(item.kind == "string" for item in listed.items):
+        names = tuple(str(item.value) for item in listed.items)
+        yield Claim("model.lora_targets", written(names, listed.span), "lora_target_modules")
 
 
 def _whole_model(keys: Keys) -> Iterator[Claim]:

@@ -188,7 +188,7 @@ def _bound(place: Place, bindings: list[Binding], turn: Turn) -> int | None:
         return turn.counters[id(binding.place)]
     if binding.kind == "value" and isinstance(binding.node, ast.expr) and not binding.path:
         return worth(place.inner(binding.node), turn)
-    return passed_in(place, binding, turn) if binding.kind == "parameter" else _integer(place)
+    return passed_in(place, binding, turn) if binding.kind == "parameter" and place.frames else _integer(place)
 
 
 def passed_in(place: Place, binding: Binding, turn: Turn) -> int | None:

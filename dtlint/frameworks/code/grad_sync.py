@@ -30,6 +30,7 @@ from dtlint.frameworks.code.microsteps import (
 )
 from dtlint.frameworks.code.objects import makers, wrapped_kinds
 from dtlint.frameworks.code.tails import Tail, tail_of
+from dtlint.frameworks.code.told_steps import told_steps
 from dtlint.frameworks.pytorch.names import DDP, FSDP1, FSDP2
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import calls
@@ -258,6 +259,7 @@ def unskipped_exchanges(program: Program) -> tuple[Member, ...]:
             wrap = wraps[0] if wraps else _wrapped_by(place_of(program, module, site))
             member = _accumulating(program, module, site, wrap) if wrap is not None else None
             found += [member] if member is not None else []
+            found += _told(program, place_of(program, module, site), wrap) if wrap is not None else ()
     return tuple(found)
 
 
@@ -307,3 +309,17 @@ def _accumulating(program: Program, module: Module, site: Site, wrap: Span) -> M
     span = module.span(site.node)
     related = ((decides(found.step), "the optimizer steps here"), (wrap, "DDP exchanges in every backward pass"))
     return Member(span, {"accumulation": found.batches, "by_hand": written(False, span)}, related)
+
+
+def _told(program: Program, backward: Place, wrap: Span) -> Iterator[Member]:
+    """Calls in a loop that go backward in each turn and are told to step in some."""
+    for step in told_steps(program, backward):
+        condition = step.told.node
+        accumulation = modulus([(step.told, Guard(condition, True))]) if isinstance(condition, ast.expr) else None
+        if accumulation is not None and stands(step.place) is not False:
+            span = step.place.module.span(step.place.node)
+            related = (
+                (step.told.module.span(condition), "the optimizer steps then"),
+                (wrap, "DDP exchanges in every backward pass"),
+            )
+            yield Member(span, {"accumulation": accumulation, "by_hand": written(False, span)}, related)

@@ -12,6 +12,7 @@ from dtlint.frameworks.code.microsteps import is_inside
 from dtlint.frameworks.code.ranks import asks_for_ranks
 from dtlint.frameworks.code.trials import is_trial, measures
 from dtlint.frameworks.code.waits import wait_beside
+from dtlint.frameworks.pytorch.step_area import called_function
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.callers import callers
 from dtlint.languages.python.calls import called
@@ -21,7 +22,8 @@ from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Place, place_of
 from dtlint.languages.python.program import Definition, Program, definition, of_file
 from dtlint.languages.python.reach import enclosing_function, stands
-from dtlint.languages.python.tree import Module, Site
+from dtlint.languages.python.tree import Guard, Module, Scope, Site
+from dtlint.record import NamedTuple
 from dtlint.source import Edit
 
 _STALLS: Mapping[str, tuple[tuple[str, ...], str]] = {
@@ -44,6 +46,7 @@ _NUMBERS = ("item", "tolist")
 """Methods of a tensor for which the host waits until all that was queued before is done."""
 
 _MAX_CALLERS = 20
+_MAX_LEVELS = 2
 _PROFILERS = ("torch.profiler.", "torch.autograd.profiler.", "torch.autograd.profiler_legacy.")
 """Packages of what records each step."""
 
@@ -55,19 +58,30 @@ def stalls(program: Program) -> tuple[Member, ...]:
     found = []
     for module in program.modules.values():
         for last, (names, reason) in _STALLS.items():
-            for around, site in _first_of_loops(program, module, last, names):
+            for stall in _first_of_loops(program, module, last, names):
+                around, site = stall.module, stall.site
                 span = around.span(site.node)
                 name = around.text(site.node, 60)
-                beside = _beside(place_of(program, around, site), site, last)
+                beside = _beside(place_of(program, around, site), stall, last)
                 edits = {"drop": _dropped(around, site.node)}
                 fields = texts(span, name=name, kind=last, reason=reason, beside=beside)
                 found.append(Member(span, fields, (), edits))
     return tuple(found)
 
 
-def _beside(place: Place, site: Site, last: str) -> str:
+class _Stall(NamedTuple):
+    """A call that stalls, or that does nothing but lead to one, and the calls in a loop that lead to it where it stands
+    in a function of steps.
+    """
+
+    module: Module
+    site: Site
+    calls: tuple[tuple[Place, Site], ...] = ()
+
+
+def _beside(place: Place, stall: _Stall, last: str) -> str:
     """What makes a wait cost nothing; memory that is given back costs its time all the same."""
-    return "" if last == _OF_MEMORY else wait_beside(place, site)
+    return "" if last == _OF_MEMORY else wait_beside(place, stall.site, stall.calls)
 
 
 def _dropped(module: Module, call: ast.AST) -> tuple[Edit, ...]:
@@ -76,9 +90,7 @@ def _dropped(module: Module, call: ast.AST) -> tuple[Edit, ...]:
     return (edit,) if edit is not None else ()
 
 
-def _first_of_loops(
-    program: Program, module: Module, last: str, names: tuple[str, ...]
-) -> Iterator[tuple[Module, Site]]:
+def _first_of_loops(program: Program, module: Module, last: str, names: tuple[str, ...]) -> Iterator[_Stall]:
     seen: set[int] = set()
     for site in module.called.get(last, ()):
         if called(place_of(program, module, site)) not in names:
@@ -95,7 +107,61 @@ def _first_of_loops(
                 continue
             if not _is_profiled(place, loop) and _in_each_step(program, around, call) and stands(place) is not False:
                 seen.add(id(loop))
-                yield around, call
+                yield _Stall(around, call)
+        found = _in_function_of_steps(program, module, site, last)
+        if found is not None and id(found.calls[0][1].loops[-1]) not in seen:
+            seen.add(id(found.calls[0][1].loops[-1]))
+            yield found
+
+
+def _in_function_of_steps(program: Program, module: Module, site: Site, last: str) -> _Stall | None:
+    """A stall in a function that goes backward once each time that it is called, which a loop does."""
+    function = enclosing_function(site.scope)
+    place = place_of(program, module, site)
+    if site.loops or function is None or not _steps_once(place, function, site.guards) or stands(place) is False:
+        return None
+    if last == _OF_CLOCKS and _waits_anyway(function.node, site.node):
+        return None
+    for calls in _leading(program, Definition(module, function), 0):
+        outermost, call = calls[0]
+        loop = call.loops[-1]
+        timed = measures(loop) or measures(function.node)
+        if is_trial(outermost, loop) or _is_profiled(outermost, loop) or stands(outermost) is False:
+            continue
+        if not timed or (last != _OF_CLOCKS and (_updates(loop) or _updates(function.node))):
+            return _Stall(module, site, calls)
+    return None
+
+
+def _leading(program: Program, wanted: Definition, level: int) -> Iterator[tuple[tuple[Place, Site], ...]]:
+    """The calls that lead from loops to a function, the outermost first."""
+    for around, call in islice(callers(program, wanted), _MAX_CALLERS):
+        place = place_of(program, around, call)
+        if call.loops:
+            yield ((place, call),)
+            continue
+        function = enclosing_function(call.scope)
+        if function is not None and level < _MAX_LEVELS and not call.guards:
+            outer = _leading(program, Definition(around, function), level + 1)
+            yield from ((*calls, (place, call)) for calls in outer)
+
+
+def _steps_once(place: Place, function: Scope, guards: tuple[Guard, ...], level: int = 0) -> bool:
+    """Whether a function goes backward outside loops, itself or in what it calls, wherever these guards let pass what
+    asks for more than several ranks.
+    """
+    asked = [guard for guard in guards if not asks_for_ranks(place, guard)]
+    for site in function.sites:
+        if site.loops or not isinstance(site.node, ast.Call) or any(guard not in site.guards for guard in asked):
+            continue
+        if _is_backward(site):
+            return True
+        inner = called_function(place_of(place.program, place.module, site)) if level < _MAX_LEVELS else None
+        if inner is None or inner.scope is function or not isinstance(inner.scope.node, ast.FunctionDef):
+            continue
+        if _steps_once(place._replace(module=inner.module, scope=inner.scope), inner.scope, (), level + 1):
+            return True
+    return False
 
 
 def _in_loops(program: Program, module: Module, site: Site) -> Iterator[tuple[Module, Site]]:
@@ -188,7 +254,7 @@ def _with_blocks(function: ast.AST) -> tuple[ast.With, ...]:
 
 def _waits_anyway(loop: ast.AST, call: ast.AST) -> bool:
     """Whether the host asks the GPU for a number further down in every round, and would wait there: `loss.item()`."""
-    body = loop.body if isinstance(loop, ast.For | ast.While) else []
+    body = loop.body if isinstance(loop, ast.For | ast.While | ast.FunctionDef) else []
     at = next((number for number, each in enumerate(body) if isinstance(each, ast.Expr) and each.value is call), None)
     behind = body[at + 1 :] if at is not None else []
     return any(_asks(node) for each in behind if isinstance(each, ast.Expr | ast.Assign) for node in ast.walk(each))

@@ -72,16 +72,21 @@ class _Event(NamedTuple):
     text: str
 
 
-def wait_beside(place: Place, site: Site) -> str:
+def wait_beside(place: Place, site: Site, calls: Sequence[tuple[Place, Site]] = ()) -> str:
     """The text of a call by which the host waits anyway, with no backward pass or update between it and a call in a
-    loop, in this round or on the way into the next; "" if there is none.
+    loop, in this round or on the way into the next; "" if there is none. `calls` lead from the loop to a call that
+    stands in a function, the outermost first.
     """
-    loop = site.loops[-1]
-    events = sorted(_events(place, site, loop), key=lambda event: event.position)
-    here = _position(site.node)
-    before = [event for event in events if event.position < here]
-    behind = [event for event in events if event.position > here]
-    return _before(before) or _behind([*behind, *_of_loader(place, loop), *before])
+    before: list[_Event] = []
+    behind: list[_Event] = []
+    for around, call in (*calls, (place, site)):
+        loop = call.loops[-1] if call.loops else around.scope.node
+        events = sorted(_events(around, call, loop), key=lambda event: event.position)
+        here = _position(call.node)
+        before = [*before, *(event for event in events if event.position < here)]
+        after = [event for event in events if event.position > here]
+        behind = [*after, *behind, *(_of_loader(around, loop) if call.loops else ())]
+    return _before(before) or _behind([*behind, *before])
 
 
 def _before(events: Sequence[_Event]) -> str:
@@ -121,7 +126,8 @@ def _events(place: Place, stall: Site, loop: ast.AST) -> Iterator[_Event]:
     tested = _tested(loop)
     engines = _engines(place.module, loop)
     for site in _sites_in(place.scope):
-        if loop not in site.loops or site.node is stall.node or not isinstance(site.node, ast.Call):
+        inside = loop in site.loops or loop is place.scope.node
+        if not inside or site.node is stall.node or not isinstance(site.node, ast.Call):
             continue
         inner = place_of(place.program, place.module, site)
         if not _is_rare(inner, site, stall, counters):

@@ -15,7 +15,7 @@ from dtlint.languages.json_tree import Document, Entry, Kind, Node
 from dtlint.languages.python.calls import Call, argument, calls, passed
 from dtlint.languages.python.constants import merged
 from dtlint.languages.python.dicts import Passed
-from dtlint.languages.python.program import Program
+from dtlint.languages.python.program import Program, declared_argument, given_argument
 from dtlint.languages.python.reach import stands
 from dtlint.languages.traced import literal_word
 from dtlint.value import Plain, Setting, Unknown, Value
@@ -27,6 +27,8 @@ MAX_DEPTH = 6
 _INITIALIZE = ("deepspeed.initialize", "deepspeed.runtime.engine.initialize")
 _CONFIG = ("config", "config_params")
 _CONFIG_POSITION = 10
+_ARGUMENT = "deepspeed_config"
+"""The argument by which deepspeed.initialize(args=args) finds its config."""
 _OF_A_STEP = (("optimizer", 2), ("model_parameters", 3), ("training_data", 4), ("lr_scheduler", 5))
 """Arguments of deepspeed.initialize, with their places, that an engine takes steps by."""
 _TRAINER_ARGUMENTS = {
@@ -127,9 +129,22 @@ def _training(engines: list[Call]) -> list[Call]:
 
 def _of_engine(call: Call) -> Reading:
     found = next((given for name in _CONFIG if (given := passed(call, name, _position(name)))), ())
-    told = _of_config(call, found) if found else Reading(LAYER, call.head, framework="deepspeed", open=call.open)
+    told = _of_config(call, found) if found else _of_arguments(call)
     by_path = not found or bool(told.files)
     return told._replace(collections={"config.by_path": (Member(call.head, {}),)}) if by_path else told
+
+
+def _of_arguments(call: Call) -> Reading:
+    """An engine that takes its config from the command line: the file that its argument names where the launch passes
+    none.
+    """
+    declared = declared_argument(call.place.program, _ARGUMENT)
+    passed_on, _ = given_argument(call.place.program, _ARGUMENT)
+    default = declared.default if declared is not None and passed_on is None and not call.open else None
+    named = default if isinstance(default, Value) and isinstance(default.value, str) else None
+    span = named.origin.span if named is not None else None
+    files = (NamedFile("deepspeed", literal_word(str(named.value), span)),) if named is not None and span else ()
+    return Reading(LAYER, call.head, files=files, framework="deepspeed", open=call.open)
 
 
 def _of_engines(engines: list[Reading]) -> Reading:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dtlint.frameworks import Claim, Member, Reading
 from dtlint.frameworks.process_groups import group_claims
 from dtlint.frameworks.pytorch.names import DDP, FSDP1, FSDP2
+from dtlint.frameworks.pytorch.trained_wraps import agreed, trained
 from dtlint.languages.python.calls import Call, argument, calls, passed
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import stands
@@ -26,7 +27,14 @@ def read(program: Program) -> Reading:
     certain = next((item for item in found if stands(item.place)), None)
     if certain is None and any(stands(item.place) is not False for item in calls(program, (*FSDP1, *FSDP2))):
         return Reading(LAYER, found[-1].head)
-    call = certain or found[-1]
+    return agreed([_of_model(program, _chosen(wraps)) for wraps in reversed(trained(program, found))])
+
+
+def _chosen(wraps: list[Call]) -> Call:
+    return next((wrap for wrap in wraps if stands(wrap.place)), wraps[-1])
+
+
+def _of_model(program: Program, call: Call) -> Reading:
     claims = [Claim("sharding.stage", Value(0, Origin("written", call.head)), "DistributedDataParallel")]
     unused = argument(call, "find_unused_parameters")
     if unused is not None:

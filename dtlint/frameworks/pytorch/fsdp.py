@@ -12,6 +12,7 @@ from dtlint.frameworks.pytorch.fsdp_policies import Parameter, offload_claims, p
 from dtlint.frameworks.pytorch.fsdp_saving import full_states
 from dtlint.frameworks.pytorch.fsdp_units import units_of_calls, units_of_policy
 from dtlint.frameworks.pytorch.names import DDP, FSDP1, FSDP2, converted, under
+from dtlint.frameworks.pytorch.trained_wraps import agreed, trained
 from dtlint.languages.python.calls import Call, argument, calls, passed
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import reach, stands
@@ -42,7 +43,8 @@ def read(program: Program) -> Reading:
     found = second if second and (not first or _certain(second) or not _certain(first)) else first
     if not found:
         return Reading(LAYER)
-    reading = _read_second(program, found) if found is second else _read_first(program, found)
+    read_one = _read_second if found is second else _read_first
+    reading = agreed([read_one(program, found, _root(wraps)) for wraps in trained(program, found)])
     reading = reading._replace(claims=(*reading.claims, *group_claims(program), *_accumulation(program)))
     rival = any(stands(call.place) is not False for call in calls(program, DDP))
     return _conditional(reading, _root(found)) if rival and not _certain(found) else reading
@@ -64,8 +66,7 @@ def _certain(found: list[Call]) -> bool:
     return any(stands(call.place) for call in found)
 
 
-def _read_first(program: Program, found: list[Call]) -> Reading:
-    root = _root(found)
+def _read_first(program: Program, found: list[Call], root: Call) -> Reading:
     claims = [
         *_claim("sharding.stage", root, ("sharding_strategy", 2), _STAGES, absent=3),
         *_claim("sharding.prefetch", root, ("backward_prefetch", 5), _PREFETCH, absent="none"),
@@ -80,8 +81,7 @@ def _read_first(program: Program, found: list[Call]) -> Reading:
     return Reading(LAYER, root.head, tuple(claims), framework="fsdp", open=root.open, collections=found_states)
 
 
-def _read_second(program: Program, found: list[Call]) -> Reading:
-    root = _root(found)
+def _read_second(program: Program, found: list[Call], root: Call) -> Reading:
     claims = [
         Claim("sharding.stage", Value(3, Origin("written", root.head)), "fully_shard"),
         Claim("sharding.units", units_of_calls(program, found), "fully_shard"),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from dtlint.frameworks import Claim
+from dtlint.frameworks.adapter_layers import EVERY_LAYER, targets_of
 from dtlint.frameworks.flag_list import Flags, switch
 from dtlint.frameworks.options import Option, integer
 from dtlint.languages.traced import Word, setting_of
@@ -37,6 +38,10 @@ RANKS = ("lora-rank", "lora-r", "use-llm-lora", "lora-dim", "peft-lora-r")
 BITS = ("quantization-bit", "bits", "quant-bits")
 QUANTIZERS = {"load-in-4bit": "nf4", "load-in-8bit": "int8", "q-lora": "nf4", "use-qlora": "nf4", "use-4bit": "nf4"}
 _BIT_FORMATS = {"4": "nf4", "3": "nf4", "2": "nf4", "8": "int8", "16": "bf16", "32": "fp32"}
+
+_TARGETS = ("lora-target-modules", "lora-target", "target-modules")
+"""Flags that name the layers which have adapters, for peft, LLaMA-Factory and ms-swift."""
+_EVERY = ("all", "all-linear")
 
 _ADAPTERS = ("lora", "dora", "adalora", "longlora", "qlora", "oft", "vera", "loha", "lokr")
 _WHOLE_KIND = re.compile(r"(?:^|[-_])full(?:[-_]|$)")
@@ -70,6 +75,7 @@ def adapter_claims(flags: Flags, script: Word, default_rank: int) -> Iterator[Cl
     found = _rank(flags, script, default_rank)
     if found is not None:
         yield found
+        yield from _targets(flags)
     stored = _stored(flags)
     if stored is not None:
         yield stored
@@ -101,6 +107,16 @@ _RANK_OF_FAMILY = 64
 (lora_r in QwenLM/Qwen finetune.py and haotian-liu/LLaVA llava/train/train.py)."""
 _BITS_TOLD = re.compile(r"q-?lora|bit|quant|bnb|int[48]|gptq|awq|nf4", re.IGNORECASE)
 """What names of flags and programs hold that have to do with weights of few bits."""
+
+
+def _targets(flags: Flags) -> Iterator[Claim]:
+    option = flags.first(_TARGETS)
+    if option is None or not option.values or any(word.text is None for word in option.values):
+        return
+    named = targets_of(setting_of(option.values[0], tuple(word.text for word in option.values)))
+    if named is not None:
+        every = isinstance(named.value, tuple) and len(named.value) == 1 and named.value[0] in _EVERY
+        yield Claim("model.lora_targets", named._replace(value=(EVERY_LAYER,)) if every else named, option.spelled)
 
 
 def _is_zero(value: Setting) -> bool:

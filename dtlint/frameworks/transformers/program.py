@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TypeGuard
 
 from dtlint.frameworks import GROUPING, Claim, Member, NamedFile, Reading
 from dtlint.frameworks import program as programs
-from dtlint.frameworks.adapters_python import added
+from dtlint.frameworks.adapters_python import adapter_claims
 from dtlint.frameworks.argument_classes import is_used
 from dtlint.frameworks.arguments import texts
+from dtlint.frameworks.code.ranks import is_alone
 from dtlint.frameworks.deepspeed.dicts import written_dict
 from dtlint.frameworks.pytorch.checkpointing import variant
 from dtlint.frameworks.pytorch.model_loading import LOADERS
 from dtlint.frameworks.pytorch.names import PRECISIONS, converted
 from dtlint.frameworks.transformers.arguments import REPEATED, read_arguments
+from dtlint.frameworks.transformers.few_bits import few_bits_claims
 from dtlint.languages.python.calls import Call, argument, calls, passed
+from dtlint.languages.python.constants import evaluate
 from dtlint.languages.python.program import Program, imports_from
 from dtlint.languages.python.reach import stands
-from dtlint.languages.python.tree import Module
+from dtlint.languages.python.tree import Guard, Module
 from dtlint.languages.traced import Piece, Word, literal_word
 from dtlint.source import Span
 from dtlint.value import Choice, Origin, Plain, Setting, Unknown, Value
@@ -37,9 +40,6 @@ ARGUMENTS_NAME = "TrainingArguments"
 _TRAINERS = ("transformers.Trainer", "transformers.Seq2SeqTrainer")
 _GROUPING_TRAINERS = tuple(f"trl.{name}" for name in ("GRPOTrainer", "RLOOTrainer"))
 _ACCELERATOR = ("accelerate.Accelerator",)
-_QUANTIZERS = tuple(
-    f"transformers.{name}Config" for name in ("BitsAndBytes", "GPTQ", "Awq", "Hqq", "Quanto", "TorchAo", "Aqlm", "Eetq")
-)
 _FEW_BITS = ("load_in_4bit", "load_in_8bit")
 """Arguments of from_pretrained that quantize."""
 _OTHER_LOADERS = re.compile(
@@ -216,7 +216,7 @@ def _why_unseen(program: Program, configs: list[Call], name: str) -> str:
 
 def _words(call: Call, name: str) -> tuple[Word, ...]:
     """An argument as a flag and its value, a value that is not known as an unknown word; none for None."""
-    value = argument(call, name)
+    value = _among_several(call, name) or argument(call, name)
     span = call.span
     if isinstance(value, Value):
         span = value.origin.span or span
@@ -224,16 +224,35 @@ def _words(call: Call, name: str) -> tuple[Word, ...]:
         known = value.value is not None and not isinstance(value.value, (tuple, dict))
         soft = (value.origin.note or "the program may be told another") if value.origin.kind == "assumed" else ""
         return (literal_word(f"--{name}", span), Word((Piece(text, span, assumed=soft),), span)) if known else ()
-    reason = value.reason if isinstance(value, Unknown) else "it depends on a condition"
-    return (literal_word(f"--{name}", span), Word((Piece(None, span, unknown=reason),), span))
+    if isinstance(value, Unknown):
+        unknown = Piece(None, span, unknown=value.reason, how=value.how, means=value.means)
+    else:
+        unknown = Piece(None, span, unknown="it depends on a condition")
+    return (literal_word(f"--{name}", span), Word((unknown,), span))
+
+
+_OF_RANKS = frozenset(("ddp_find_unused_parameters", "ddp_timeout", "ddp_bucket_cap_mb"))
+"""Arguments that mean nothing to one rank alone."""
+
+
+def _among_several(call: Call, name: str) -> Setting | None:
+    """What an argument of the exchange is where there are several ranks (`False if ddp else None`)."""
+    given = passed(call, name) if name in _OF_RANKS else ()
+    node = given[0].place.node if len(given) == 1 else None
+    if not isinstance(node, ast.IfExp):
+        return None
+    place, alone = given[0].place, [is_alone(given[0].place, Guard(node.test, side)) for side in (True, False)]
+    if alone.count(True) != 1:
+        return None
+    return evaluate(place.inner(node.orelse if alone[0] else node.body))
 
 
 def _model_claims(program: Program) -> Iterator[Claim]:
-    """The format in which the model is loaded, and adapters that the program may add."""
+    """The formats in which the model is loaded and stored, and adapters that the program may add."""
     loads = _standing(program, LOADERS)
     if len(loads) == 1:
         yield from _loaded(loads[0])
-    yield from _adapters(program)
+    yield from _frozen(program)
 
 
 def _loaded(load: Call) -> Iterator[Claim]:
@@ -260,10 +279,12 @@ def _named(load: Call) -> Iterator[Claim]:
 
 
 def _only_model(program: Program) -> Iterator[Claim]:
-    """The name of the one model that a program with a training loop of its own loads."""
+    """The name of the one model that a program with a training loop of its own loads, and what it does to it."""
     loads = _standing(program, LOADERS)
     if len(loads) == 1:
         yield from _named(loads[0])
+    if any("backward" in module.called for module in program.modules.values()):
+        yield from _frozen(program)
 
 
 def _model_file(program: Program) -> tuple[NamedFile, ...]:
@@ -282,22 +303,14 @@ def _model_word(load: Call) -> Word | None:
     return Word((Piece(value.value, span, value.origin.chain, value.origin.note),), span)
 
 
-def _adapters(program: Program) -> Iterator[Claim]:
-    """The adapters that the program certainly adds; those that it may add, or quantization, leave open what is trained
-    and how the rest is stored, unless an argument says it.
+def _frozen(program: Program) -> Iterator[Claim]:
+    """The adapters, and how the weights that they leave alone are stored: in few bits, or as they are loaded where
+    nothing quantizes them.
     """
-    adapters = added(program)
-    few = [call.head for call in _standing(program, _QUANTIZERS)] or (list(_few_bits(program)) if adapters else [])
-    rank = _rank(adapters)
-    if rank is not None:
-        yield rank
-    elif adapters:
-        origin = Origin("written", adapters[0].head)
-        yield Claim("model.lora_rank", Unknown("the program may train adapters", "", origin), adapters[0].name)
-    if few:
-        reason = "the program may quantize the frozen weights"
-        yield Claim("precision.frozen", Unknown(reason, "", Origin("written", few[0])))
-    elif rank is not None:
+    adapters, few_bits = list(adapter_claims(program)), list(few_bits_claims(program))
+    yield from (*adapters, *few_bits)
+    certain = any(claim.name == "model.lora_rank" and isinstance(claim.value, Value) for claim in adapters)
+    if certain and not few_bits and not any(_few_bits(program)):
         yield from _stored(program)
 
 
@@ -305,23 +318,6 @@ def _stored(program: Program) -> Iterator[Claim]:
     """The 16-bit format in which the one model is loaded, where nothing quantizes it."""
     loads = _standing(program, LOADERS)
     yield from _loaded_format(loads[0]) if len(loads) == 1 else ()
-
-
-_OWN_RANK = 8
-"""The rank that peft.LoraConfig has unasked (peft 0.13 tuners/lora/config.py)."""
-
-
-def _rank(adapters: Sequence[Call]) -> Claim | None:
-    """The rank of the adapters that the program certainly adds, where they are all that it trains."""
-    configs = [call for call in adapters if call.name == "peft.LoraConfig"]
-    if len(configs) != 1 or configs[0].open or stands(configs[0].place) is not True:
-        return None
-    rank, saved = argument(configs[0], "r"), argument(configs[0], "modules_to_save")
-    if saved is not None and not (isinstance(saved, Value) and saved.value is None):
-        return None
-    if rank is None:
-        return Claim("model.lora_rank", Value(_OWN_RANK, Origin("default", configs[0].head, note="peft")), "r")
-    return Claim("model.lora_rank", rank, "r") if _is_number(rank) and rank.value not in (0, None) else None
 
 
 def _few_bits(program: Program) -> Iterator[Span]:

@@ -22,6 +22,7 @@ from dtlint.languages.python.objects import attribute_value, command_line_argume
 from dtlint.languages.python.operations import binary, boolean, compare, formatted, unary
 from dtlint.languages.python.places import Condition, Place, Way, guard_text, unknown
 from dtlint.languages.python.program import declared_argument, definition, is_entry
+from dtlint.languages.python.shares import is_shared_out
 from dtlint.languages.python.tree import Guard
 from dtlint.value import Option, Setting, Unknown, Value
 
@@ -41,8 +42,11 @@ def _settled(place: Place, live: list[tuple[Way, str]]) -> Setting:
     found: list[Option] = []
     doubt: Value | None = None
     for index, (_, condition, value) in enumerate(worth):
-        if any(replaced(place, way, value) for way, _, _ in worth[index + 1 :]):
+        later = worth[index + 1 :]
+        if any(replaced(place, way, value) for way, _, _ in later):
             doubt = value if isinstance(value, Value) else doubt
+            continue
+        if any(is_shared_out(value, way, share, evaluate) for way, _, share in later):
             continue
         sure = as_sure_as(value, doubt) if doubt is not None else value
         found.extend(Option(joined(condition, option.guard), option.value) for option in options(sure))

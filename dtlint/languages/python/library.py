@@ -61,6 +61,9 @@ def call_value(place: Place, node: ast.AST, evaluate: Evaluate) -> Setting:
 def _extreme(place: Place, name: str, values: list[Setting]) -> Setting:
     known = [value for value in values if isinstance(value, Value)]
     numbers = [value.value for value in known if isinstance(value.value, int | float)]
+    shares = [value for value in values if isinstance(value, Unknown) and value.means]
+    if name == "max" and len(shares) == 1 and len(numbers) == len(values) - 1 and max(numbers) <= 1:
+        return shares[0]  # a share that comes out even is not less
     if len(numbers) < len(values):
         return unknown(place, "computed when the script runs")
     return computed(place, max(numbers) if name == "max" else min(numbers), *known)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dtlint.catalog import model
 from dtlint.plan.derived.registry import RULES, TRAINERS, is_megatron, quotient, rule, same
-from dtlint.plan.parameters import count_parameters, lora_parameters
+from dtlint.plan.parameters import adapter_parameters, count_parameters, lora_parameters
 from dtlint.value import Unknown, Value, assumed, default, derived
 
 if TYPE_CHECKING:
@@ -115,9 +115,16 @@ def _trainable(plan: Plan) -> Value | Unknown | None:
     found = plan.get("model.lora_rank")
     if isinstance(found, Unknown) and plan.setting("model.lora_rank") is not None:
         return found
+    stated = plan.setting("model.trainable_parameters")
+    if isinstance(stated, Unknown):
+        return stated  # a reader says why they do not follow from the rank
     rank = plan.integer("model.lora_rank")
     if not rank:
         return same(plan, "model.parameters")
+    targets = plan.value("model.lora_targets")
+    named = adapter_parameters(plan, rank, targets) if isinstance(targets, tuple) else None
+    if named is not None:
+        return derived(named, "model.lora_rank", "model.lora_targets")
     count = lora_parameters(plan, rank)
     if count is None:
         return Unknown("how many parameters the adapters have is unknown", "--set model.trainable_parameters=N")
