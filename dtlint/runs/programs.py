@@ -57,6 +57,7 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
     from dtlint.frameworks.pytorch import ddp, fsdp, model_loading
     from dtlint.frameworks.pytorch import program as pytorch
     from dtlint.frameworks.transformers import assigned as transformers_assigned
+    from dtlint.frameworks.transformers import declared as transformers_declared
     from dtlint.frameworks.transformers import parser as transformers_parser
     from dtlint.frameworks.transformers import program as transformers_python
 
@@ -76,7 +77,7 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
             accelerator_python,
         )
     ]
-    readings.extend((transformers_python.declared(program), model_loading.read(program), frozen_python.read(program)))
+    readings.extend((transformers_declared.read(program), model_loading.read(program), frozen_python.read(program)))
     readings.extend((lightning_python.read(program), environment_python.read(program), _declared(program)))
     if any(mark in entry.text for mark in NEMO_MARKS):
         from dtlint.frameworks.nemo import program as nemo_python

@@ -151,8 +151,16 @@ LAUNCHERS = frozenset(("torchrun",))
 """Layers of launchers whose own number counts where a program says another: the trainer takes it from them."""
 
 
-OVERRIDES = frozenset((("transformers-file", "transformers-arguments"),))
-"""Files of arguments with the command lines that are laid over them, which is what such a command line is for."""
+OVERRIDES = frozenset(
+    (
+        ("transformers-file", "transformers-arguments"),
+        ("transformers-declared", "transformers-arguments"),
+        ("transformers-declared", "transformers-file"),
+    )
+)
+"""Files of arguments with the command lines that are laid over them, which is what such a command line is for, and
+defaults with what takes their place.
+"""
 
 
 OWNED = frozenset((("batch.accumulation", "lightning-python"), ("batch.accumulation", "lightning-cli")))
