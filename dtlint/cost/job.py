@@ -77,8 +77,8 @@ a plan told by hand that does not tell it."""
 _PLAIN = ("fsdp", "ddp", "pytorch")
 """Frameworks that leave the format of the weights and the optimizer to the recipe."""
 
-_FOLLOWING = frozenset(("precision.frozen",))
-"""Settings that are, where no file speaks of them, in each completion as another one is there."""
+_FOLLOWING = frozenset(("precision.frozen", "precision.master"))
+"""Settings that are, where no file speaks of them, as others of the same completion make them."""
 
 _COUNTED = "model.parameters"
 """What the shape tells, unless a reader says that it does not."""

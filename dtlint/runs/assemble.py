@@ -23,6 +23,7 @@ from dtlint.runs.only_ones import with_known_ones
 from dtlint.runs.own_batch import with_own_batch
 from dtlint.runs.own_fields import own_fields
 from dtlint.runs.own_groups import with_own_groups
+from dtlint.runs.own_loops import with_own_loops
 from dtlint.runs.own_types import with_own_types
 from dtlint.runs.own_words import with_own_words
 from dtlint.runs.parsers import parser_reading
@@ -44,7 +45,7 @@ class Parts(NamedTuple):
 
 def run_of(tree: Tree, options: Options, parts: Parts, launch: Launch | None = None, branch: str | None = None) -> Run:
     """One plan of what was read for it: settled, handed on, with what the files around tell of versions."""
-    own = with_own_groups(_without_inner_wrapper(_under_own_parser(parts.readings)))
+    own = with_own_loops(with_own_groups(_without_inner_wrapper(_under_own_parser(parts.readings))))
     readings = with_spread_tasks(as_handed_over(with_own_batch(as_changed(own))))
     sources = parts.sources
     folders = _folders(tree, sources)

@@ -50,6 +50,7 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
     """
     from dtlint.frameworks import environment_python, frozen_python
     from dtlint.frameworks.accelerate import program as accelerator_python
+    from dtlint.frameworks.code import own_loop
     from dtlint.frameworks.deepspeed import experts as deepspeed_experts
     from dtlint.frameworks.deepspeed import pipelines as deepspeed_pipelines
     from dtlint.frameworks.deepspeed import program as deepspeed_python
@@ -77,6 +78,9 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
             accelerator_python,
         )
     ]
+    if any(reading.framework or reading.frontend for reading in readings):
+        loop = (own_loop.__name__, program.entry, program.main.top)
+        readings.append(kept(program, loop, partial(own_loop.read, program)))
     readings.extend((transformers_declared.read(program), model_loading.read(program), frozen_python.read(program)))
     readings.extend((lightning_python.read(program), environment_python.read(program), _declared(program)))
     if any(mark in entry.text for mark in NEMO_MARKS):

@@ -163,6 +163,10 @@ defaults with what takes their place.
 """
 
 
+GIVING_WAY = frozenset(("own-loop",))
+"""Layers of what a loop is seen to do, which is no setting that another overrides."""
+
+
 OWNED = frozenset((("batch.accumulation", "lightning-python"), ("batch.accumulation", "lightning-cli")))
 """Settings that only their layer may say: a config that has them too is refused, whether or not the two differ."""
 
@@ -188,7 +192,8 @@ def _conflicts(name: str, claims: Sequence[_Stated]) -> list[Member]:
     winner = best.claim.value
     if isinstance(winner, (Unknown, Choice)) or winner.origin.span is None:
         return []
-    rivals = (each for each in last.values() if (each.layer, best.layer) not in OVERRIDES)
+    speaking = (each for each in last.values() if each.layer not in GIVING_WAY)
+    rivals = (each for each in speaking if (each.layer, best.layer) not in OVERRIDES)
     lost = (each for each in rivals if (name, each.layer) not in OWNED)
     return [_loser(name, each, best) for each in lost if _differs(each.claim.value, winner)]
 
