@@ -58,3 +58,11 @@ def test_whether_recomputation_makes_it_fit_is_unknown_where_the_model_is() -> N
     assert fact(told, "memory.fits_with_checkpointing") is True
     small = told.with_settings(Plan.of({"cluster.gpu_memory_gib": 4}).settings)
     assert fact(small, "memory.fits_with_checkpointing") is False
+
+
+def test_an_unknown_compute_format_may_be_fp32() -> None:
+    plan = Plan.of({**BASE, **SHAPE, "framework": "ddp"}).with_settings({"precision.compute": OPEN})
+    high = Plan.of({**BASE, **SHAPE, "framework": "ddp", "precision.compute": "fp32"})
+    found, expected = sizes(plan), sizes(high)
+    assert not isinstance(found, Unknown) and not isinstance(expected, Unknown)
+    assert max(each.device_bytes for each in found.memories) == max(each.device_bytes for each in expected.memories)
