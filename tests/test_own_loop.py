@@ -142,6 +142,10 @@ class TestAccumulation:
         assert told(found, "batch.accumulation") == (number, "written")
         assert told(found, "batch.global") == (number * 4 * 4, "derived")
 
+    def test_a_default_that_more_than_the_command_line_may_replace_is_unknown(self, tree):
+        function = f"def train(settings, every=4):\n{indent(stepping('(index + 1) % every == 0').strip(), '    ')}\n"
+        assert isinstance(plan(tree, f"{function}\nfire.Fire(train)\n").get("batch.accumulation"), Unknown)
+
     def test_batches_of_an_inner_loop_are_counted(self, tree):
         loop = """accumulation_steps = 4
 for step in range(100):

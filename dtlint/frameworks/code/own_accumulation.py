@@ -11,6 +11,7 @@ from itertools import chain, islice
 
 from dtlint.frameworks import Claim
 from dtlint.frameworks.code.microsteps import conditions_in, steps_of
+from dtlint.frameworks.code.own_batches import stays
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.constants import evaluate
 from dtlint.languages.python.places import Budget, Place, place_of
@@ -58,7 +59,7 @@ def accumulation_claims(program: Program) -> Iterator[Claim]:
 
 def _number(place: Place) -> Value | Unknown:
     value = evaluate(place._replace(budget=Budget(300)))
-    if isinstance(value, Value) and type(value.value) is int and value.value > 0:
+    if isinstance(value, Value) and type(value.value) is int and value.value > 0 and stays(place.program, value):
         return value
     text, origin = place.module.text(place.node, 60), Origin("written", place.module.span(place.node))
     return Unknown(f"how many batches {text} is, which are accumulated, is not known", _HOW, origin)

@@ -10,7 +10,7 @@ from dtlint.frameworks import Claim
 from dtlint.frameworks.code.loaders import LOADERS, trained_loaders
 from dtlint.frameworks.code.samplers import is_for_evaluation
 from dtlint.languages.python.calls import Call, argument, calls, passed
-from dtlint.languages.python.program import Program
+from dtlint.languages.python.program import Program, given_argument
 from dtlint.languages.python.reach import stands
 from dtlint.value import Origin, Setting, Unknown, Value
 
@@ -54,8 +54,17 @@ def _differing(call: Call) -> Unknown:
 def _size(call: Call) -> Setting:
     """The samples of a batch; a loader that is told none, or whose sampler makes batches, tells nothing here."""
     found = argument(call, "batch_size", 1)
-    known = isinstance(found, Value) and type(found.value) is int and found.value > 0
-    return found if found is not None and known and not call.open else _differing(call)
+    if call.open or not isinstance(found, Value) or type(found.value) is not int or found.value <= 0:
+        return _differing(call)
+    return found if stays(call.place.program, found) else _differing(call)
+
+
+def stays(program: Program, value: Value) -> bool:
+    """Whether a value may stand: one that something other than the command line may replace does not under a launch
+    whose words are all known, as what replaces it is not seen.
+    """
+    _, launched = given_argument(program, "")
+    return not (launched and value.origin.kind == "assumed")
 
 
 def _drops(call: Call) -> Setting:
