@@ -3,6 +3,7 @@
 import pytest
 
 from dtlint.api import check
+from dtlint.value import Unknown
 
 CLASS = """from dataclasses import dataclass, field
 import transformers
@@ -59,3 +60,86 @@ def test_a_class_that_a_program_only_imports_says_nothing_of_it(tree, brought, k
 def test_a_class_that_a_program_makes_arguments_of_counts(tree, brought):
     tree({"arguments.py": CLASS, "train.py": BUILDS.format(brought=brought, kind="")})
     assert len(conflicts()) == 1
+
+
+FIELDS = """from dataclasses import dataclass, field
+import transformers
+
+
+@dataclass
+class Shared(transformers.TrainingArguments):
+    {shared}
+
+
+@dataclass
+class OwnArguments({base}):
+    {own}
+
+
+(arguments,) = transformers.HfArgumentParser((OwnArguments,)).parse_args_into_dataclasses()
+model = transformers.AutoModelForCausalLM.from_pretrained("gpt2")
+transformers.Trainer(model=model, args=arguments).train()
+"""
+LAUNCH = "torchrun --nproc_per_node 4 train.py --output_dir out --bf16 True --per_device_train_batch_size 2 {more}\n"
+
+
+def settings(tree, own, base="transformers.TrainingArguments", shared="seed: int = 1", more=""):
+    tree({"train.py": FIELDS.format(own=own, base=base, shared=shared), "run.sh": LAUNCH.format(more=more)})
+    return check(["run.sh"]).runs[0].plan
+
+
+@pytest.mark.parametrize(
+    ("field", "setting", "value"),
+    [
+        ("gradient_checkpointing: bool = field(default=True)", "checkpointing.activations", "full"),
+        ("optim: str = field(default='paged_adamw_32bit')", "optimizer.name", "paged_adamw_32bit"),
+        ("ddp_find_unused_parameters: bool = False", "communication.find_unused", False),
+        ("ddp_bucket_cap_mb: int = 100", "communication.bucket_bytes", 100 << 20),
+        ("dataloader_drop_last: bool = True", "data.drop_last", True),
+        ("use_liger_kernel: bool = True", "model.fused_loss", True),
+        ("fsdp: str = field(default='shard_grad_op auto_wrap')", "sharding.stage", 2),
+        ("fsdp: str = field(default='full_shard')", "framework", "fsdp"),
+        ("max_steps: int = 500", "run.steps", 500),
+    ],
+)
+def test_a_default_of_the_class_counts_as_its_flag_would(tree, field, setting, value):
+    assert settings(tree, field).get(setting).value == value
+
+
+def test_a_config_that_the_class_names_is_read(tree):
+    tree({"ds.json": '{"train_micro_batch_size_per_gpu": "auto", "zero_optimization": {"stage": 3}}'})
+    plan = settings(tree, 'deepspeed: str = field(default="ds.json")')
+    assert (plan.get("framework").value, plan.get("sharding.stage").value) == ("deepspeed", 3)
+
+
+def test_a_default_that_names_nothing_is_none(tree):
+    plan = settings(tree, 'deepspeed: str = ""\n    fsdp: str = ""\n    optim: str = None')
+    assert (plan.get("framework").value, plan.get("optimizer.name").origin.kind) == ("ddp", "default")
+
+
+def test_a_default_that_is_worked_out_is_unknown(tree):
+    plan = settings(tree, "optim: str = field(default_factory=chosen)")
+    assert isinstance(plan.get("optimizer.name"), Unknown)
+
+
+def test_a_default_of_a_class_above_counts(tree):
+    plan = settings(tree, "bf16: bool = True", "Shared", "gradient_checkpointing: bool = True")
+    assert plan.get("checkpointing.activations").value == "full"
+
+
+def test_the_command_line_stands_above_the_default(tree):
+    field = "gradient_checkpointing: bool = True"
+    plan = settings(tree, field, more="--gradient_checkpointing False")
+    assert plan.get("checkpointing.activations").value == "none"
+
+
+def test_a_field_of_another_class_is_not_the_trainers(tree):
+    plan = settings(tree, "optim: str = 'adafactor'", "object")
+    assert plan.get("optimizer.name") is None or plan.get("optimizer.name").origin.kind == "default"
+
+
+@pytest.mark.parametrize(("recomputes", "found"), [("True", False), ("False", True)])
+def test_what_the_class_recomputes_needs_no_search_for_unused_parameters(tree, recomputes, found):
+    settings(tree, f"gradient_checkpointing: bool = field(default={recomputes})")
+    rules = {each.rule for each in check(["run.sh"]).findings}
+    assert ("ddp-find-unused-overhead" in rules) is found

@@ -77,6 +77,9 @@ a plan told by hand that does not tell it."""
 _PLAIN = ("fsdp", "ddp", "pytorch")
 """Frameworks that leave the format of the weights and the optimizer to the recipe."""
 
+_FOLLOWING = frozenset(("precision.frozen", "precision.master"))
+"""Settings that are, where no file speaks of them, as others of the same completion make them."""
+
 _COUNTED = "model.parameters"
 """What the shape tells, unless a reader says that it does not."""
 OPTIMIZER = "optimizer.name"
@@ -166,7 +169,7 @@ def _read(plan: Plan) -> tuple[dict[str, Plain], list[str]]:
             known[name] = found.value
             if found.origin.kind == "assumed" and _spreads(name):
                 open_names.append(name)
-        elif _is_bounded(name):
+        elif _is_bounded(name) and not (name in _FOLLOWING and name not in plan.settings):
             open_names.append(name)
     return known, open_names
 

@@ -8,6 +8,8 @@ from dtlint.cost.formats import frozen_bytes, is_counted, precision_of
 from dtlint.cost.job import OPTIMIZER, style_of, unknown_optimizer
 from dtlint.cost.memory import HALF_PRECISION
 from dtlint.cost.states import StateBytes, offloads_gradients, state_bytes
+from dtlint.interval import Interval, hull
+from dtlint.plan.vocabulary import term
 from dtlint.value import Plain, Unknown, Value
 
 if TYPE_CHECKING:
@@ -16,14 +18,39 @@ if TYPE_CHECKING:
 PRECISION = ("precision.compute", "precision.gradients", "precision.reduce", "precision.master", "optimizer.name")
 
 
-def unsharded_bytes(plan: Plan) -> float | Unknown:
-    """What the framework keeps for one parameter before sharding: weights, gradients and optimizer.
+FORMATS = ("bf16", "fp16", "fp32")
+"""What weights may be computed with where no file tells it."""
 
-    The stage counts even so: without ZeRO DeepSpeed's bf16 is another optimizer's.
+
+def unsharded_bytes(plan: Plan) -> Interval | Unknown:
+    """What the framework keeps for one parameter before sharding: weights, gradients and optimizer; of one that does
+    not train its weight. From the one to the other where it is not known which part of the model trains.
     """
-    stage = plan.integer("sharding.stage")
-    found = _states(plan, 1 if stage is None else stage, 1)
-    return found if isinstance(found, Unknown) else found.resident
+    if not _is_partly_trained(plan):
+        return _trained_bytes(plan)
+    frozen = hull(frozen_bytes({"precision.frozen": each}) for each in _frozen_formats(plan))
+    if plan.value("model.lora_rank") is not None:
+        return frozen
+    trained = _trained_bytes(plan)
+    return trained if isinstance(trained, Unknown) else hull((*frozen, *trained))
+
+
+def _trained_bytes(plan: Plan) -> Interval | Unknown:
+    """The stage counts even so: without ZeRO DeepSpeed's bf16 is another optimizer's."""
+    compute, stage = plan.word("precision.compute"), plan.integer("sharding.stage")
+    style = 1 if stage is None else stage
+    found = [_trained(plan, style, 1, each) for each in ((compute,) if compute else FORMATS)]
+    unknown = next((each for each in found if isinstance(each, Unknown)), None)
+    return unknown or hull(each.resident for each in found if isinstance(each, StateBytes))
+
+
+def _frozen_formats(plan: Plan) -> tuple[str, ...]:
+    """What a weight that does not train may be stored in: as compute, unless a file says that it may be another."""
+    told = plan.word("precision.frozen")
+    if told is not None:
+        return (told,)
+    bounds = term("precision.frozen").optimistic, term("precision.frozen").pessimistic
+    return tuple(map(str, bounds)) if "precision.frozen" in plan.settings else FORMATS
 
 
 def sharded_bytes(plan: Plan) -> float | Unknown:
@@ -67,17 +94,25 @@ def _second_copy(plan: Plan, stage: int, ranks: int) -> float:
 
 
 def _states(plan: Plan, stage: int, ranks: int) -> StateBytes | Unknown:
+    """The least that one rank keeps for a parameter."""
     framework = plan.get("framework")
     if isinstance(framework, Unknown):
         return framework
-    values: dict[str, Plain] = {name: plan.value(name) for name in PRECISION}
-    known = {name: value for name, value in values.items() if value is not None}
-    style = style_of(str(framework.value), stage)
     if _is_partly_trained(plan):
-        frozen = frozen_bytes({**known, "precision.frozen": plan.value("precision.frozen") or "nf4"})
+        frozen = min(frozen_bytes({"precision.frozen": each}) for each in _frozen_formats(plan))
         return StateBytes(frozen / (ranks if stage >= 3 else 1), 0.0, 0.0, 0.0)
+    return _trained(plan, stage, ranks, plan.word("precision.compute") or "bf16")
+
+
+def _trained(plan: Plan, stage: int, ranks: int, compute: str) -> StateBytes | Unknown:
+    framework = plan.get("framework")
+    if isinstance(framework, Unknown):
+        return framework
     if not is_counted(plan.word(OPTIMIZER) or "adam"):
         return unknown_optimizer(plan)
+    values: dict[str, Plain] = {**{name: plan.value(name) for name in PRECISION}, "precision.compute": compute}
+    known = {name: value for name, value in values.items() if value is not None}
+    style = style_of(str(framework.value), stage)
     return state_bytes(style, precision_of(known, style), stage, ranks)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from dtlint.cost import Memory, sizes
 from dtlint.cost.sizing import sharded_bytes, unsharded_bytes
@@ -21,6 +21,7 @@ from dtlint.interval import Interval, hull, point
 from dtlint.plan import Infeasible, Plan, term
 from dtlint.value import Plain, Unknown
 
+_RECOMPUTED: Mapping[str, Plain] = {"checkpointing.activations": "full"}
 MEMORY_MARGIN = 1.1
 """The memory model's measured error on top of a high end before a plan is said to fit (docs/cost.md)."""
 
@@ -51,7 +52,8 @@ def available_bytes(plan: Plan) -> FactValue:
 @register("memory.bytes_per_parameter", "number", "bytes", ("framework", "precision.compute", "optimizer.name"), "zero")
 def bytes_per_parameter(plan: Plan) -> FactValue:
     """What this framework keeps for one parameter before sharding: 16 with 16-bit gradients and Adam, 18 with fp32."""
-    return unsharded_bytes(plan)
+    found = unsharded_bytes(plan)
+    return found if isinstance(found, Unknown) else narrow(found)
 
 
 @register(
@@ -137,7 +139,7 @@ def sequence_parallel_saving_bytes(plan: Plan) -> FactValue:
 )
 def checkpointed_activations_bytes(plan: Plan) -> FactValue:
     """The same with every layer recomputed."""
-    return _with(plan, {"checkpointing.activations": "full"}, "memory.activations_bytes")
+    return _with(plan, _RECOMPUTED, "memory.activations_bytes")
 
 
 @register("memory.gathered_bytes", "number", "bytes", ("sharding.units", "model.parameters"), "torch-fsdp")
@@ -178,8 +180,8 @@ def overflows(plan: Plan) -> FactValue:
 @register("memory.fits_with_checkpointing", "flag", "", SIZING, "korthikanti")
 def fits_with_checkpointing(plan: Plan) -> FactValue:
     """Whether recomputing every layer may make it fit."""
-    found = _with(plan, {"checkpointing.activations": "full"}, "memory.overflows")
-    return found is not True
+    needed = _with(plan, _RECOMPUTED, "memory.peak_bytes")
+    return needed if isinstance(needed, Unknown) else _with(plan, _RECOMPUTED, "memory.overflows") is not True
 
 
 def _memory(plan: Plan, read: Callable[[Memory], float]) -> FactValue:
@@ -216,6 +218,6 @@ def _how_assumed(assumed: Sequence[str]) -> str:
     return " ".join(f"--set {name}=..." for name in assumed[:3])
 
 
-def _with(plan: Plan, changes: dict[str, Plain], name: str) -> FactValue:
+def _with(plan: Plan, changes: Mapping[str, Plain], name: str) -> FactValue:
     changed = plan.but(changes)
     return Unknown(changed.reason) if isinstance(changed, Infeasible) else fact(changed, name)

@@ -22,6 +22,30 @@ def is_used(program: Program, argument: Argument) -> bool:
     return not name or any(_uses(program, module, name) for module in program.modules.values())
 
 
+def is_derived(program: Program, argument: Argument, bases: tuple[str, ...]) -> bool:
+    """Whether the class that an argument is a field of comes down to one whose name ends so, by bases that the program
+    shows.
+    """
+    waiting, seen = [_class_of(program, argument)], set[str]()
+    while waiting:
+        name = waiting.pop()
+        if not name or name in seen:
+            continue
+        seen.add(name)
+        above = [_last_name(base) for node in _classes(program, name) for base in node.bases]
+        if any(base.endswith(bases) for base in above):
+            return True
+        waiting.extend(above)
+    return False
+
+
+def _classes(program: Program, name: str) -> Iterator[ast.ClassDef]:
+    for module in program.modules.values():
+        scope = module.definitions.get(name)
+        if scope is not None and isinstance(scope.node, ast.ClassDef):
+            yield scope.node
+
+
 def _class_of(program: Program, argument: Argument) -> str:
     """The name of the class that holds an argument, "" if none does."""
     line, source = argument.place.line, argument.place.source

@@ -26,6 +26,7 @@ from dtlint.runs.only_ones import with_known_ones
 from dtlint.runs.own_batch import with_own_batch
 from dtlint.runs.own_fields import own_fields
 from dtlint.runs.own_groups import with_own_groups
+from dtlint.runs.own_loops import with_own_loops
 from dtlint.runs.own_types import with_own_types
 from dtlint.runs.own_words import with_own_words
 from dtlint.runs.parsers import parser_reading
@@ -49,7 +50,7 @@ def run_of(tree: Tree, options: Options, parts: Parts, launch: Launch | None = N
     """One plan of what was read for it: settled, handed on, with what the files around tell of versions."""
     sources, argv = parts.sources, launch.argv if launch is not None else ()
     read = with_awaited_config(with_program(parts.readings, argv, sources))
-    own = with_own_groups(_without_inner_wrapper(_under_own_parser(read)))
+    own = with_own_loops(with_own_groups(_without_inner_wrapper(_under_own_parser(read))))
     readings = with_spread_tasks(as_handed_over(with_own_batch(as_changed(own))))
     folders = _folders(tree, sources)
     around = versions_around(tree, folders, readings)

@@ -51,7 +51,7 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
     """
     from dtlint.frameworks import environment_python, frozen_python, strict_parser, unrecomputed_python
     from dtlint.frameworks.accelerate import program as accelerator_python
-    from dtlint.frameworks.code import trainer_states
+    from dtlint.frameworks.code import own_loop, trainer_states
     from dtlint.frameworks.deepspeed import experts as deepspeed_experts
     from dtlint.frameworks.deepspeed import pipelines as deepspeed_pipelines
     from dtlint.frameworks.deepspeed import program as deepspeed_python
@@ -59,6 +59,7 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
     from dtlint.frameworks.pytorch import ddp, fsdp, model_loading
     from dtlint.frameworks.pytorch import program as pytorch
     from dtlint.frameworks.transformers import assigned as transformers_assigned
+    from dtlint.frameworks.transformers import declared as transformers_declared
     from dtlint.frameworks.transformers import parser as transformers_parser
     from dtlint.frameworks.transformers import program as transformers_python
 
@@ -78,7 +79,10 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
             accelerator_python,
         )
     ]
-    readings.extend((transformers_python.declared(program), model_loading.read(program), frozen_python.read(program)))
+    if any(reading.framework or reading.frontend for reading in readings):
+        loop = (own_loop.__name__, program.entry, program.main.top)
+        readings.append(kept(program, loop, partial(own_loop.read, program)))
+    readings.extend((transformers_declared.read(program), model_loading.read(program), frozen_python.read(program)))
     readings.append(trainer_states.read(program))
     readings.extend((lightning_python.read(program), environment_python.read(program), _declared(program)))
     readings.append(unrecomputed_python.read(program))

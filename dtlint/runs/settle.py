@@ -151,8 +151,20 @@ LAUNCHERS = frozenset(("torchrun",))
 """Layers of launchers whose own number counts where a program says another: the trainer takes it from them."""
 
 
-OVERRIDES = frozenset((("transformers-file", "transformers-arguments"),))
-"""Files of arguments with the command lines that are laid over them, which is what such a command line is for."""
+OVERRIDES = frozenset(
+    (
+        ("transformers-file", "transformers-arguments"),
+        ("transformers-declared", "transformers-arguments"),
+        ("transformers-declared", "transformers-file"),
+    )
+)
+"""Files of arguments with the command lines that are laid over them, which is what such a command line is for, and
+defaults with what takes their place.
+"""
+
+
+GIVING_WAY = frozenset(("own-loop",))
+"""Layers of what a loop is seen to do, which is no setting that another overrides."""
 
 
 OWNED = frozenset(("batch.accumulation", layer) for layer in ("lightning-python", "lightning-cli", "lightning-hydra"))
@@ -180,7 +192,8 @@ def _conflicts(name: str, claims: Sequence[_Stated]) -> list[Member]:
     winner = best.claim.value
     if isinstance(winner, (Unknown, Choice)) or winner.origin.span is None:
         return []
-    rivals = (each for each in last.values() if (each.layer, best.layer) not in OVERRIDES)
+    speaking = (each for each in last.values() if each.layer not in GIVING_WAY)
+    rivals = (each for each in speaking if (each.layer, best.layer) not in OVERRIDES)
     lost = (each for each in rivals if (name, each.layer) not in OWNED)
     return [_loser(name, each, best) for each in lost if _differs(each.claim.value, winner)]
 

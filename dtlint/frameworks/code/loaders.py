@@ -23,7 +23,7 @@ from dtlint.languages.python.reach import enclosing_function, stands
 from dtlint.languages.python.tree import Scope
 from dtlint.value import Unknown, Value
 
-_LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
+LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
 _TRAIN_LOADER = "get_train_dataloader"
 _SEEDS = ("manual_seed", "seed_everything", "set_seed", "seed_all", "manual_seed_all")
 _LOCAL_SAMPLERS = tuple(
@@ -81,14 +81,14 @@ def _undealt(program: Program) -> Iterator[Member]:
     wraps = [call for call in calls(program, AVERAGING) if stands(call.place) is not False]
     if not wraps or is_left_to_front_end(program) or mentions(program, _DEALT) or _seeds_differ(program):
         return
-    for call in _whole(program, _trained_loaders(program)):
+    for call in _whole(program, trained_loaders(program)):
         related = ((wraps[0].head, "the model is wrapped here, one copy for each rank"),)
         yield Member(call.head, texts(call.head, kind=_kind(call)), related)
 
 
 def _whole(program: Program, trained: Collection[int]) -> Iterator[Call]:
     """The loaders of training loops that certainly go through a whole data set on each rank."""
-    for call in calls(program, _LOADERS):
+    for call in calls(program, LOADERS):
         if id(call.place.node) not in trained or call.open or is_for_evaluation(call) or stands(call.place) is False:
             continue
         if is_for_one_rank(call.place) or _is_dealt(call) or _is_drawn(call):
@@ -107,7 +107,7 @@ def _left_out(program: Program) -> Iterator[Member]:
     if not prepared or mentions(program, _DEALT_BESIDE) or _seeds_differ(program):
         return
     given = {word for place in prepared for word in _words(place.node)}
-    trained = _trained_loaders(program, certain=True)
+    trained = trained_loaders(program, certain=True)
     for call in _whole(program, trained):
         if given.isdisjoint({*trained[id(call.place.node)], *_names_of(call)}):
             kind = "left out" if _kind(call) == "all" else "left out, same"
@@ -168,7 +168,7 @@ def _unprepared(program: Program) -> Iterator[Member]:
     """
     if mentions(program, _DEALT):
         return
-    for call in calls(program, _LOADERS):
+    for call in calls(program, LOADERS):
         own = not call.open and _is_of_trainer(call.place.scope) and _is_returned(call)
         if own and (_is_sampled(call) or _is_by_index(call)) and not _is_dealt(call):
             yield Member(call.head, texts(call.head, kind="same"))
@@ -188,7 +188,7 @@ def _is_returned(call: Call) -> bool:
     return any(isinstance(end, Place) and end.node is call.place.node for end in ends)
 
 
-def _trained_loaders(program: Program, certain: bool = False) -> dict[int, set[str]]:
+def trained_loaders(program: Program, certain: bool = False) -> dict[int, set[str]]:
     """The calls whose results loops turn over that go backward, each with the names by which they do; `certain`: of
     loops that turn over nothing but such loaders, whatever branch made them.
     """
@@ -197,7 +197,7 @@ def _trained_loaders(program: Program, certain: bool = False) -> dict[int, set[s
         for iterable in turned_over(site):
             ends = [way.end for way in ways(place.at(iterable))]
             made = [end for end in ends if isinstance(end, Place)]
-            if certain and (len(made) < len(ends) or any(called(end) not in _LOADERS for end in made)):
+            if certain and (len(made) < len(ends) or any(called(end) not in LOADERS for end in made)):
                 continue
             for end in made:
                 found.setdefault(id(end.node), set()).update(_words(iterable))

@@ -24,8 +24,8 @@ from dtlint.value import Setting, Value
 
 _SCALERS = ("torch.cuda.amp.GradScaler", "torch.amp.GradScaler", "torch.cuda.amp.grad_scaler.GradScaler")
 _POLICIES = (".MixedPrecision", ".MixedPrecisionPolicy")
-_AUTOCASTS = ("torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast", "torch.amp.autocast_mode.autocast")
-_OF_CUDA = "torch.cuda.amp.autocast"
+AUTOCASTS = ("torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast", "torch.amp.autocast_mode.autocast")
+OF_CUDA = "torch.cuda.amp.autocast"
 """The older autocast, which has `enabled` in front and is for CUDA."""
 _CLIPS = tuple(
     f"torch.nn.utils.{module}clip_grad_{what}_" for module in ("", "clip_grad.") for what in ("norm", "value")
@@ -50,19 +50,44 @@ def loss_scales(program: Program) -> tuple[Member, ...]:
 
 def _is_on(call: Call) -> bool:
     """Whether a scaler or a context is certainly turned on."""
-    enabled = argument(call, "enabled", 0 if call.name == _OF_CUDA else 2 if call.name in _AUTOCASTS else None)
+    enabled = argument(call, "enabled", 0 if call.name == OF_CUDA else 2 if call.name in AUTOCASTS else None)
     return not call.open and (enabled is None or (isinstance(enabled, Value) and enabled.value is True))
 
 
 def _unscaled(program: Program) -> Iterator[Member]:
     """Blocks of autocast to fp16 whose result goes backward in the same loop or function."""
-    for call in calls(program, _AUTOCASTS):
-        block = next((each for each in _blocks(call.place) if _enters(each, call.place.node)), None)
+    for call in calls(program, AUTOCASTS):
+        block = block_of(call)
         if block is None or not _is_on(call) or not _is_half(call) or stands(call.place) is False:
             continue
         backward = _backward_of(call.place, block)
         if backward is not None:
             yield Member(call.head, texts(call.head, fault="absent"), ((backward, "goes backward here"),))
+
+
+def block_of(call: Call) -> ast.With | None:
+    """The block that enters a context where it is made, None for one that is made elsewhere."""
+    return next((each for each in _blocks(call.place) if _enters(each, call.place.node)), None)
+
+
+def goes_backward(place: Place, block: ast.With) -> bool:
+    """Whether what a block binds goes backward in its function, or is handed to a scaler that goes backward with it."""
+    return _backward_of(place, block) is not None or any(
+        isinstance(site.node, ast.Call) and _is_scaler(site.node) and _names_in(site.node.args) & _bound_by(block)
+        for site in place.scope.sites
+    )
+
+
+def _is_scaler(node: ast.Call) -> bool:
+    return "scaler" in dotted(node.func).rpartition(".")[2].lower()
+
+
+def _names_in(nodes: Sequence[ast.AST]) -> set[str]:
+    return {dotted(part) for node in nodes for part in ast.walk(node)} - {""}
+
+
+def _bound_by(block: ast.With) -> set[str]:
+    return _names_in([target for node in ast.walk(block) for target in _targets(node)])
 
 
 def _blocks(place: Place) -> Iterator[ast.With]:
@@ -79,7 +104,7 @@ def _is_half(call: Call) -> bool:
     if dtype is not None:
         return _is_fp16(dtype)
     device = argument(call, "device_type", 0)
-    return call.name == _OF_CUDA or (isinstance(device, Value) and device.value == "cuda")
+    return call.name == OF_CUDA or (isinstance(device, Value) and device.value == "cuda")
 
 
 def _is_fp16(dtype: Setting | None) -> bool:
@@ -89,7 +114,7 @@ def _is_fp16(dtype: Setting | None) -> bool:
 
 def _backward_of(place: Place, block: ast.With) -> Span | None:
     """Where what a block binds goes backward: `loss.backward()`, in it or behind it."""
-    bound = {dotted(part) for node in ast.walk(block) for target in _targets(node) for part in ast.walk(target)} - {""}
+    bound = _bound_by(block)
     for site in place.scope.sites:
         node = site.node
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward":

@@ -5,12 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
-from typing import TypeGuard
 
 from dtlint.frameworks import GROUPING, Claim, Member, NamedFile, Reading
 from dtlint.frameworks import program as programs
 from dtlint.frameworks.adapters_python import adapter_claims
-from dtlint.frameworks.argument_classes import is_used
 from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.code.ranks import is_alone
 from dtlint.frameworks.deepspeed.dicts import written_dict
@@ -85,17 +83,22 @@ def _grouping(program: Program) -> Iterator[Member]:
         yield from (Member(call.head, {}) for call in _standing(program, _GROUPING_TRAINERS))
 
 
+def builds_on_trainer(program: Program) -> bool:
+    """Whether the Trainer, or one of TRL's that stands on it, trains the program's model."""
+    return _frontend(program, _standing(program, (*_ARGUMENTS, *_TRL))) in _OF_TRAINER
+
+
 def _frontend(program: Program, configs: list[Call]) -> str:
     """A class of its own may stand between the program and the Trainer; then the name of the arguments' class tells."""
     found = [*configs, *_standing(program, (*_TRAINERS, *_TRL_TRAINERS))]
     if found:
         return "trl" if any(call.name.startswith("trl.") for call in found) else "transformers"
-    if any(map(_uses_arguments, program.modules.values())):
+    if any(map(uses_arguments, program.modules.values())):
         return "transformers"
     return "accelerate" if _standing(program, _ACCELERATOR) else ""
 
 
-def _uses_arguments(module: Module) -> bool:
+def uses_arguments(module: Module) -> bool:
     """Whether a module does something with arguments of the Trainer; one that only imports them hands them on, as the
     front page of a library does.
     """
@@ -108,49 +111,6 @@ def _name(node: ast.AST) -> str:
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
-def declared(program: Program) -> Reading:
-    """The arguments that the program declares itself (`class TrainingArguments(...)` with fields): as given, else
-    their defaults."""
-    if _frontend(program, _standing(program, (*_ARGUMENTS, *_TRL))) not in _OF_TRAINER:
-        return Reading("transformers-declared")
-    told = {**_own_defaults(program), **(program.given or {})}
-    claims = [
-        Claim(setting, value, name)
-        for name, setting in (*SETTINGS.items(), ("model_max_length", "data.sequence_length"))
-        if name in program.arguments
-        and _is_number(value := told.get(name))
-        and is_used(program, program.arguments[name])
-    ]
-    for name in ("bf16", "fp16"):
-        value = told.get(name) if name in program.arguments else None
-        if isinstance(value, Value) and value.value is True and is_used(program, program.arguments[name]):
-            claims.append(Claim("precision.compute", value._replace(value=name), name))
-    numbers = tuple(_declared_numbers(program, told))
-    collections = {ARGUMENTS: numbers} if numbers else {}
-    return Reading("transformers-declared", claims=tuple(claims), collections=collections)
-
-
-def _declared_numbers(program: Program, told: Mapping[str, Setting]) -> Iterator[Member]:
-    """Arguments of numbers that the program declares, as members of `config.arguments`."""
-    for flag in REPEATED:
-        name = flag.replace("-", "_")
-        if name in told and name in program.arguments and is_used(program, program.arguments[name]):
-            place = program.arguments[name].place
-            yield Member(place, {**texts(place, name=flag), "value": told[name]})
-
-
-def _own_defaults(program: Program) -> dict[str, Setting]:
-    """The defaults of arguments that the entry script declares, or a module that has to do with the Trainer's: another
-    module's parser may belong to another program.
-    """
-    own = {module.source for module in program.modules.values() if _uses_arguments(module)} | {program.main.source}
-    return {name: each.default for name, each in program.arguments.items() if each.place.source in own}
-
-
-def _is_number(value: Setting | None) -> TypeGuard[Value]:
-    return isinstance(value, Value) and isinstance(value.value, (int, float)) and not isinstance(value.value, bool)
-
-
 def _standing(program: Program, names: tuple[str, ...]) -> list[Call]:
     return [call for call in calls(program, names) if stands(call.place) is not False]
 
@@ -158,7 +118,9 @@ def _standing(program: Program, names: tuple[str, ...]) -> list[Call]:
 def _arguments(program: Program, call: Call) -> Reading:
     """What a call that builds TrainingArguments says, read as if its arguments stood on a command line."""
     script = literal_word(program.main.source.path, call.span)
-    words = [word for name in call.keywords if not _is_config(call, name) for word in _words(call, name)]
+    kept = (name for name in call.keywords if not _is_config(call, name))
+    given = {name: _among_several(call, name) or argument(call, name) for name in kept}
+    words = [word for name, value in given.items() for word in words_of(name, value, call.span)]
     reading, named = read_arguments((script, *words)), programs.read((script, *words))
     written = (claim for claim in reading.claims if claim.setting != "checkpointing.reentrant")
     claims = tuple(claim._replace(name=claim.name.removeprefix("--")) for claim in written)
@@ -214,10 +176,8 @@ def _why_unseen(program: Program, configs: list[Call], name: str) -> str:
     return f"where the arguments are made that may set {name} is not seen"
 
 
-def _words(call: Call, name: str) -> tuple[Word, ...]:
+def words_of(name: str, value: Setting | None, span: Span) -> tuple[Word, ...]:
     """An argument as a flag and its value, a value that is not known as an unknown word; none for None."""
-    value = _among_several(call, name) or argument(call, name)
-    span = call.span
     if isinstance(value, Value):
         span = value.origin.span or span
         text = str(value.value).lower() if isinstance(value.value, bool) else str(value.value)

@@ -150,8 +150,10 @@ def _fused_loss(plan: Plan) -> Value | None:
 
 
 @rule("precision.frozen")
-def _frozen(plan: Plan) -> Value | None:
+def _frozen(plan: Plan) -> Value | Unknown | None:
     if plan.setting("precision.frozen") is not None:
         return None
-    compute = plan.word("precision.compute")
-    return derived("fp32" if compute == "fp32" else "bf16", "precision.compute")
+    compute = plan.get("precision.compute")
+    if isinstance(compute, Unknown):
+        return compute
+    return derived("fp32" if compute.value == "fp32" else "bf16", "precision.compute")
