@@ -159,7 +159,8 @@ _SAME = {
     "gtimeout": "timeout",
 }
 
-_PROGRAMS = LAUNCHERS | MPI_LAUNCHERS | SHELLS | {*WRAPPERS, *_SAME, "srun", "sbatch"}
+PROGRAMS = LAUNCHERS | MPI_LAUNCHERS | SHELLS | {*WRAPPERS, *_SAME, "srun", "sbatch"}
+"""Programs that start another one, or a training."""
 
 
 def unwrap(words: Sequence[Word]) -> tuple[Reading | None, tuple[Word, ...]]:
@@ -271,7 +272,7 @@ def _is_program(words: Sequence[Word]) -> bool:
     """Whether words start a script, a training, or another program, as far as their names tell."""
     if not words:
         return False
-    if words[0].shown.endswith((*SCRIPT_SUFFIXES, ".py")) or program_name(words[0]) in _PROGRAMS:
+    if words[0].shown.endswith((*SCRIPT_SUFFIXES, ".py")) or program_name(words[0]) in PROGRAMS:
         return True
     return python_program(words) is not None
 
