@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dtlint.frameworks import NamedFile, Reading
 from dtlint.frameworks.dotted_keys import without_part
 from dtlint.frameworks.torchtitan.spelling import REGISTRY_ROLE
-from dtlint.languages.traced import Word, literal_word, path_from_folder
+from dtlint.languages.traced import Word, is_elsewhere, literal_word, path_from_folder
 from dtlint.runs.beside import accelerate_launch
 from dtlint.runs.candidates import Candidate as Candidate
 from dtlint.runs.configs import (
@@ -260,7 +260,8 @@ class Follower:
         found = locate(self.tree, as_path(named), candidate.folder, candidate.moved)
         if candidate.own is None or (found is not None and not found.supposed):
             return found
-        return locate(self.tree, as_path(named), candidate.own) or found
+        moved = candidate.moved if is_elsewhere(candidate.moved) else ""
+        return locate(self.tree, as_path(named), candidate.own, moved) or found
 
     def _supposition(self, named: NamedFile, candidate: Candidate, source: Source) -> str:
         """The sentence on a file that is only likely to be the one that is named, "" for one that surely is."""
