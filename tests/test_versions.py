@@ -210,15 +210,14 @@ class TestElsewhere:
         [
             ("thanks to transformers <3 (for the checkpoints)\n", None),
             ("- transformers <3\n", None),
-            ("pip install 'transformers<3'\n", "<3"),
+            ("pip install 'transformers<3'\n", "<3.0"),
             ("needs transformers <3.1\n", "<3.1"),
-            ("needs transformers >=2, <3\n", ">=2,<3"),
-            ("needs transformers <4\n", "<4"),
+            ("needs transformers >=2, <3\n", ">=2.0,<3.0"),
+            ("needs transformers <4\n", "<4.0"),
         ],
     )
     def test_a_heart_is_no_bound(self, tmp_path: Path, text: str, known: str | None) -> None:
-        found = plan(tmp_path, {"README.md": text}).value("version.transformers")
-        assert found == known or str(found).replace(".0", "") == known
+        assert plan(tmp_path, {"README.md": text}).value("version.transformers") == known
 
     def test_several_are_a_range(self, tmp_path: Path) -> None:
         files = {"examples/finetune.ipynb": NOTEBOOK, "README.md": "pip install deepspeed==0.7.4\n"}
