@@ -104,6 +104,8 @@ def show_plan(reading: Reading, destination: Destination) -> int:
     if destination.format == "html":
         return _show_page(reading, destination.file)
     runs = read_all(reading, config_of(reading, _here(reading)))
+    for remark in () if runs.runs else runs.remarks:
+        say(f"dtlint: {printable(remark)}")
     if destination.format == "json":
         from dtlint.report.json import runs_json
 
@@ -270,7 +272,7 @@ def _say_remarks(report: Report) -> None:
     for remark in report.remarks:
         say(f"dtlint: {printable(remark)}")
     if not (report.runs or report.findings):
-        say("dtlint: nothing to check: none of the files starts a training run or configures one")
+        say("dtlint: nothing to check: no launch and no training config was read")
 
 
 def _wasted(finding: Finding) -> float:

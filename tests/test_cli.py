@@ -204,7 +204,7 @@ def test_a_folder_without_anything_to_check(folder: Path, capsys: pytest.Capture
     assert run(["check"]) == 0
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err == ("dtlint: nothing to check: none of the files starts a training run or configures one\n")
+    assert captured.err == "dtlint: nothing to check: no launch and no training config was read\n"
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,11 @@ from dtlint.config import Config, ConfigError, find_config, share
 from dtlint.config_file import parse_config, read_config
 from dtlint.config_schema import FILE, Toml, faults
 from dtlint.ground import work_tree
+from dtlint.plan import Plan
 from dtlint.plan.vocabulary import vocabulary
 from dtlint.runs import read_runs
+from dtlint.value import Unknown
+from dtlint.value import given as by_user
 
 WHOLE = """\
 cluster = "prod"
@@ -269,3 +272,44 @@ class TestExpectations:
         (tmp_path / "run.sh").write_text("torchrun --nproc_per_node 8 train.py\n", encoding="utf-8")
         report = check_set(read_runs([tmp_path / "run.sh"], options_of(config=config)), config)
         assert [entry.needs for entry in report.undecided if entry.rule == "plan-departs"] == [("batch.global",)]
+
+
+class TestCardsOfSeveralSizes:
+    """A job asks for `a100`, which has 40 or 80 GB: who names the card tells which."""
+
+    def plan(self, folder: Path, job: str, config: str = "", **given: str) -> Plan:
+        (folder / "run.sh").write_text(
+            f"#!/bin/bash\n#SBATCH --gres=gpu:{job}:8\nsrun torchrun --nproc_per_node 8 t.py\n", encoding="utf-8"
+        )
+        settings = {name.replace("__", "."): by_user(value) for name, value in given.items()}
+        options = options_of(settings, config=parse_config(config, "dtlint.toml", folder))
+        (run,) = read_runs([folder / "run.sh"], options).runs
+        return run.plan
+
+    def test_the_card_that_the_user_names_has_one_size(self, tmp_path: Path) -> None:
+        plan = self.plan(tmp_path, "a100", cluster__gpu="A100-SXM-80GB")
+        assert plan.number("cluster.gpu_memory_gib") == 79.3
+
+    @pytest.mark.parametrize(
+        ("cluster", "memory"), [('gpu = "A100-80GB"', 79.3), ('gpu = "A100-SXM-80GB"\ngpu_memory_gib = 78', 78)]
+    )
+    def test_so_has_the_one_of_the_same_family_that_the_team_has(
+        self, tmp_path: Path, cluster: str, memory: float
+    ) -> None:
+        plan = self.plan(tmp_path, "a100", f"[clusters.prod]\n{cluster}\n")
+        assert plan.number("cluster.gpu_memory_gib") == memory
+        assert str(plan.value("cluster.gpu")).startswith("A100")
+
+    @pytest.mark.parametrize(
+        ("cluster", "given"),
+        [("", {}), ("", {"cluster__gpu": "a100"}), ('gpu = "H100"', {}), ('gpu = "V100-SXM-32GB"', {})],
+    )
+    def test_a_family_and_the_card_of_another_tell_nothing(
+        self, tmp_path: Path, cluster: str, given: dict[str, str]
+    ) -> None:
+        plan = self.plan(tmp_path, "a100", f"[clusters.prod]\n{cluster}\n" if cluster else "", **given)
+        assert isinstance(plan.get("cluster.gpu_memory_gib"), Unknown)
+
+    def test_a_card_of_one_size_is_what_the_job_asks_for(self, tmp_path: Path) -> None:
+        plan = self.plan(tmp_path, "h100", '[clusters.prod]\ngpu = "A100-SXM-80GB"\n')
+        assert plan.value("cluster.gpu") == "H100-SXM-80GB"

@@ -51,6 +51,9 @@ class Table:
     def origin(self, name: str) -> str:
         return "unknown" if isinstance(self.values[name], Unknown) else "written"
 
+    def tells(self, name: str) -> bool:
+        return not isinstance(self.read(name), Unknown)
+
     def stands(self, name: str) -> bool:
         return not isinstance(self.values[name], Unknown)
 

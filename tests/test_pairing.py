@@ -65,6 +65,38 @@ class TestFolders:
         tree({"jobs/run.sh": f"{LAUNCH} $BASE/ds.json\n", "jobs/ds.json": CONFIG})
         assert stage("jobs/run.sh") == 2
 
+    @pytest.mark.parametrize("folder", ["/home/me/code/repo/source", "$HOME/source", "/x/$USER/repo/source/"])
+    def test_behind_a_cd_to_a_folder_that_is_not_here_its_end_is_tried(self, tree, folder):
+        tree({"jobs/run.sh": f"cd {folder}\n{LAUNCH} ds.json\n", "source/ds.json": CONFIG})
+        run = run_of("jobs/run.sh")
+        assert run.plan.value("sharding.stage") == 2
+        assert run.assumptions == ("source/ds.json was taken for ds.json, whose folder is not here",)
+
+    def test_the_longest_end_of_it_is_taken_and_one_step_further_counts(self, tree):
+        other = CONFIG.replace(": 2}", ": 1}")
+        tree({"run.sh": f"cd /me/a/source\ncd ..\n{LAUNCH} ds.json\n", "a/ds.json": CONFIG, "ds.json": other})
+        assert stage("run.sh") == 2
+        tree({"run.sh": f"cd /me/a/source\ncd -\n{LAUNCH} ds.json\n"})
+        assert stage("run.sh") == 1
+
+    def test_a_cd_to_the_root_of_the_tree_leads_there(self, tree):
+        tree({"jobs/run.sh": f"cd /home/me/repo\n{LAUNCH} ds.json\n", "ds.json": CONFIG})
+        assert stage("jobs/run.sh") == 2
+
+    def test_files_that_a_script_writes_behind_a_cd_are_its_own(self, tree):
+        tree({"run.sh": f"cd /me/source\necho '{CONFIG}' > ds.json\n{LAUNCH} ds.json\n", "source/ds.json": "{}"})
+        assert stage("run.sh") == 2
+
+    def test_an_absolute_path_with_the_name_of_the_root_leads_to_what_it_holds(self, tree, tmp_path):
+        tree({"jobs/run.sh": f"{LAUNCH} /home/me/{tmp_path.name}/ds.json\n", "ds.json": CONFIG, ".git/HEAD": ""})
+        assert stage("jobs/run.sh") == 2
+
+    def test_an_absolute_path_may_be_that_of_a_file_beside_the_script(self, tree):
+        tree({"jobs/run.sh": f"{LAUNCH} /home/me/ds.json\n", "jobs/ds.json": CONFIG})
+        assert stage("jobs/run.sh") == 2
+        tree({"jobs/run.sh": f"{LAUNCH} /opt/lib/python3/site-packages/x/ds.json\n"})
+        assert isinstance(run_of("jobs/run.sh").plan.get("sharding.stage"), Unknown)
+
     @pytest.mark.parametrize("path", ["$OUT/ds.json", "/data/ds.json", "elsewhere/ds.json", "conf$N/ds.json", "$X"])
     def test_a_name_alone_does_not_make_a_file_the_one_that_is_meant(self, tree, path):
         tree({"jobs/run.sh": f"{LAUNCH} {path}\n", "ds.json": CONFIG})

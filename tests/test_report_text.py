@@ -13,6 +13,7 @@ from snapshot import holds
 
 from dtlint.api import check
 from dtlint.interval import Interval
+from dtlint.plan import Plan
 from dtlint.report.plan import plans_text
 from dtlint.report.plan_cost import memory_bar
 from dtlint.report.terminal import width
@@ -24,7 +25,7 @@ from dtlint.rulebook.finding import Cost, Related, Saving, Stop
 from dtlint.runs import read_runs
 from dtlint.runs.model import FileProblem, Options, RunSet
 from dtlint.source import Source
-from dtlint.value import Origin, Step, written
+from dtlint.value import Origin, Step, given, written
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 
@@ -196,8 +197,17 @@ def test_a_remedy_that_may_cost_more_says_so() -> None:
     assert saving_line(Saving(Interval(-0.81, 0.07)), "token") == "saves -81% to 7% per token"
 
 
-def test_of_a_difference_that_the_estimate_does_not_see_it_says_nothing() -> None:
-    assert saving_line(Saving(Interval(0.0, 0.0), Interval(1.5, 2.0)), "step") == "1.5-2 s per step then"
+def test_of_a_step_that_stays_as_it_is_nothing_is_said() -> None:
+    nothing = Saving(Interval(0.0, 0.0), Interval(0.05, 0.7), Interval(61e9, 61e9))
+    assert saving_line(nothing, "step") == "61 GB on one GPU then"
+    assert saving_line(Saving(Interval(0.0, 0.02), Interval(1.0, 2.0)), "step").startswith("saves 0-2% per step, 1-2 s")
+
+
+def test_a_plan_of_which_nothing_is_known_but_its_gpus() -> None:
+    unread = Plan({"parallel.world_size": given(8)})
+    assert plan_line(unread) == "8 GPUs, split in a way that is not known"
+    known = Plan({"parallel.world_size": given(8), "framework": given("ddp")})
+    assert plan_line(known).endswith(" on 8 GPUs")
 
 
 def test_small_phrases() -> None:

@@ -167,6 +167,19 @@ class TestWhatIsNotJudged:
         tree({"run.sh": "deepspeed --num_gpus 8 train.py --deepspeed_config tests/ds.json\n", "tests/ds.json": BROKEN})
         assert "batch-triple-mismatch" in rules("run.sh")
 
+    @pytest.mark.parametrize(
+        ("arguments", "role"), [("transformers.TrainingArguments", "train"), ("ServerArguments", "other")]
+    )
+    def test_a_program_that_parses_the_arguments_of_a_trainer_trains(self, tree, arguments, role):
+        program = (
+            "import transformers\nfrom recipes import from_arguments\n"
+            f"(arguments,) = transformers.HfArgumentParser({arguments}).parse_args_into_dataclasses()\n"
+            "from_arguments(arguments).run()\n"
+        )
+        tree({"run.sh": "torchrun --nproc_per_node 8 run.py\n", "run.py": program})
+        (run,) = read_runs([Path("run.sh")], options_of()).runs
+        assert run.role == role
+
     @pytest.mark.parametrize(("path", "judged"), [("tests/helpers.py", False), ("src/wrap.py", True)])
     def test_a_program_of_a_test_folder_that_no_launch_names(self, tree, path, judged):
         code = "from torch.distributed.fsdp import FullyShardedDataParallel as FSDP\n\nmodel = FSDP(Net().cuda())\nmodel(x).backward()\n"

@@ -80,6 +80,15 @@ def test_a_rule_on_an_unknown_value_is_undecided_and_says_what_would_decide_it()
     assert report.undecided == (Undecided("a-rule", (0,), ("parallel.tensor",)),)
 
 
+def test_what_is_only_asked_whether_it_is_known_would_decide_nothing() -> None:
+    asking = rule("when: known(parallel.pipeline) and parallel.tensor > 2 or parallel.tensor > 8")
+    assert checked("parallel.tensor ?", asking).undecided == (Undecided("a-rule", (0,), ("parallel.tensor",)),)
+
+
+def test_where_no_framework_is_known_that_is_what_would_tell_a_degree() -> None:
+    assert checked("model.layers = 8", WIDE).undecided == (Undecided("a-rule", (0,), ("framework",)),)
+
+
 def test_a_rule_that_may_not_apply_stays_silent() -> None:
     guarded = rule("applies: parallel.pipeline > 1\nwhen: parallel.tensor > 8")
     report = checked("parallel.pipeline ?\nparallel.tensor = 16", guarded)

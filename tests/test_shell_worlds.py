@@ -92,6 +92,29 @@ def test_a_usage_check_is_passed() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("check", "goes_on"),
+    [
+        ('[ ! -f $LANG/words ] && echo "no words" && exit 1', True),
+        ('[ -f $LANG/words ] || { echo "no words" && exit 1; }', True),
+        ('[ -z "$1" ] && echo "no argument" >&2 && exit 1', True),
+        ("[ -f $A ] && [ -f $B ] && exit 1", True),
+        ('[ -f $LANG/words ] || echo "no words" && exit 1', False),
+    ],
+)
+def test_what_ends_a_script_behind_an_undecided_check_ends_it_only_where_the_check_holds(
+    check: str, goes_on: bool
+) -> None:
+    assert branches(f"{check}\ntorchrun a") == {None: ["torchrun a"] if goes_on else []}
+
+
+def test_a_list_goes_on_behind_the_other_operator_where_a_test_fails() -> None:
+    assert branches('[ -n "$BIG" ] && TP=8 || TP=1\ntorchrun $TP') == {
+        "-n $BIG": ["torchrun 8"],
+        "not (-n $BIG)": ["torchrun 1"],
+    }
+
+
 def test_a_variable_that_the_script_itself_sets_is_empty_before() -> None:
     assert launches('ARGS="$ARGS --x"\ntorchrun $ARGS') == [["torchrun", "--x"]]
     assert launches('if [ -z "$NODES" ]; then NODES=2; fi\ntorchrun $NODES') == [["torchrun", "2"]]
@@ -115,6 +138,41 @@ def test_a_sourced_file_that_the_caller_names_may_set_anew_what_is_set() -> None
     assert last_piece("TP=2\nsource $1\ntorchrun $TP").assumed == "$1, which is sourced, may set it"
     assert not last_piece("TP=2\nsource conf.sh\ntorchrun $TP").assumed
     assert not last_piece("source $1\nTP=2\ntorchrun $TP").assumed
+
+
+@pytest.mark.parametrize("nothing", ["", '""'])
+def test_what_is_set_to_nothing_before_a_file_that_is_not_at_hand_may_be_set_there(nothing: str) -> None:
+    guarded = 'if [ -z "$GPUS" ]; then exit 1; fi\ntorchrun --nproc $GPUS'
+    assert launches(f"GPUS={nothing}\n. ./env.sh\n{guarded}") == [["torchrun", "--nproc", "?"]]
+    assert launches(f". ./env.sh\nGPUS={nothing}\n{guarded}") == []
+    assert launches(f"GPUS={nothing}\n. ~/.bashrc\n{guarded}") == []
+    assert launches(f"GPUS={nothing}\n{guarded}", environment={"GPUS": "8"}) == []
+
+
+KALDI = """
+gpu=
+n_gpus=2
+. utils/parse_options.sh || exit 1
+if [ -z ${gpu} ]; then echo "run.sh --gpu 0"; exit 1; fi
+torchrun --nproc $n_gpus --gpu $gpu $1
+"""
+
+
+def test_the_options_of_kaldi_scripts_set_their_variables() -> None:
+    (command,) = commands(KALDI)
+    gpus, gpu = command.argv[2].pieces[0], command.argv[4].pieces[0]
+    assert (gpus.text, gpus.assumed) == ("2", "an option of the script may set n_gpus")
+    assert (gpu.text, gpu.how) == (None, "--arg 1=--gpu --arg 2=...")
+
+
+def test_options_of_kaldi_scripts_that_are_given_are_taken() -> None:
+    given = {"1": "--n-gpus", "2": "4", "3": "--gpu", "4": "0,1", "5": "data"}
+    assert launches(KALDI, arguments=given) == [["torchrun", "--nproc", "4", "--gpu", "0,1", "data"]]
+    assert launches(KALDI, arguments={"1": "--other", "2": "4"}) == []
+
+
+def test_a_caller_in_the_script_gives_the_options_too() -> None:
+    assert launches('set -- --gpu 0 --n_gpus 1 "$@"\n' + KALDI) == [["torchrun", "--nproc", "1", "--gpu", "0", "?"]]
 
 
 def test_an_unset_variable_is_unknown_and_says_how_to_tell_it() -> None:

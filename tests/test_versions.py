@@ -205,6 +205,20 @@ class TestElsewhere:
         known = None if name == "docker/notes.md" else "0.6.5"
         assert plan(tmp_path, {name: text}).value("version.deepspeed") == known
 
+    @pytest.mark.parametrize(
+        ("text", "known"),
+        [
+            ("thanks to transformers <3 (for the checkpoints)\n", None),
+            ("- transformers <3\n", None),
+            ("pip install 'transformers<3'\n", "<3.0"),
+            ("needs transformers <3.1\n", "<3.1"),
+            ("needs transformers >=2, <3\n", ">=2.0,<3.0"),
+            ("needs transformers <4\n", "<4.0"),
+        ],
+    )
+    def test_a_heart_is_no_bound(self, tmp_path: Path, text: str, known: str | None) -> None:
+        assert plan(tmp_path, {"README.md": text}).value("version.transformers") == known
+
     def test_several_are_a_range(self, tmp_path: Path) -> None:
         files = {"examples/finetune.ipynb": NOTEBOOK, "README.md": "pip install deepspeed==0.7.4\n"}
         assert plan(tmp_path, files).value("version.deepspeed") == ">=0.3.7,<=0.7.4"

@@ -11,6 +11,17 @@ SEVERAL_SIZES = {"a100": "an A100 has 40 or 80 GB", "v100": "a V100 has 16 or 32
 """Short names that clusters give to cards of more than one memory size."""
 
 
+def is_family(name: object) -> bool:
+    """Whether a name is one of cards of several sizes."""
+    return isinstance(name, str) and name.lower() in SEVERAL_SIZES
+
+
+def of_family(name: object, card: object) -> bool:
+    """Whether a card is one of those of several sizes of which another is named."""
+    families = [family for family in SEVERAL_SIZES if str(name).lower().startswith(family)]
+    return any(str(card).lower().startswith(family) for family in families) and not is_family(card)
+
+
 def named_card(word: Word, name: str) -> tuple[Claim, ...]:
     """The card that a word names whole, () where it names none. `name` is the option or key that holds the word."""
     found = gpu(word.text) if word.text else None

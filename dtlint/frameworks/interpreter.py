@@ -9,6 +9,14 @@ from dtlint.frameworks.options import known_head
 from dtlint.languages.traced import Word
 from dtlint.record import NamedTuple
 
+LAUNCHERS = frozenset(
+    (
+        "torchrun", "deepspeed", "accelerate", "llamafactory-cli", "axolotl", "swift", "megatron", "xtuner", "composer",
+        "tune", "horovodrun", "colossalai", "trl", "hyperpodrun",
+    )
+)  # fmt: skip
+"""Programs that start training processes. Those without a reader of their own are listed, with nothing claimed."""
+
 _INTERPRETER = r"(?:i?python|pypy)[0-9.]*t?(?:\.exe)?"
 _MODULE = r"-[bBdEhiIOPqRsSuvV]*m"
 _TAKES_VALUE = ("-W", "-X", "--check-hash-based-pycs")

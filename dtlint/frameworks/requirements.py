@@ -167,9 +167,16 @@ def _docker(source: Source) -> Iterator[Pin]:
 
 
 def _prose(source: Source) -> Iterator[Pin]:
-    """What a README says anywhere (`PyTorch >= 1.10`, `pip install deepspeed==0.6.5`)."""
-    yield from _found(source, rf"(?<![\w./-])(?P<name>{_names()}){_EXTRAS}{_SPECIFIER}")
+    """What a README says anywhere (`PyTorch >= 1.10`, `pip install deepspeed==0.6.5`), its hearts left out."""
+    found = _found(source, rf"(?<![\w./-])(?P<name>{_names()}){_EXTRAS}{_SPECIFIER}")
+    yield from (pin for pin in found if not _is_heart(pin.version))
     yield from _of_repository(source)
+
+
+def _is_heart(version: Word) -> bool:
+    """Whether `<3` stands alone behind a blank (`thanks to transformers <3`), as bounds of releases hardly do."""
+    place = version.place
+    return version.text == "<3" and place.source.text[place.start - 1 : place.start].isspace()
 
 
 _INSTALLING = r"(?mi)^[^\n#]*\b(?:pip3?|uv|conda|mamba)\b[^\n]{0,80}?\b(?:install|add)\b(?:[^\n]*\\\r?\n)*[^\n]*"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dtlint.frameworks import NamedFile, Reading
-from dtlint.frameworks.interpreter import program_name
-from dtlint.frameworks.options import Grammar, split_options
+from dtlint.frameworks.interpreter import LAUNCHERS, program_name, python_program
+from dtlint.frameworks.options import Grammar, is_hidden, split_options
+from dtlint.languages.shell.nested import SCRIPT_SUFFIXES, SHELLS
 from dtlint.languages.traced import Word
 from dtlint.record import NamedTuple
 
@@ -158,6 +159,9 @@ _SAME = {
     "gtimeout": "timeout",
 }
 
+PROGRAMS = LAUNCHERS | MPI_LAUNCHERS | SHELLS | {*WRAPPERS, *_SAME, "srun", "sbatch"}
+"""Programs that start another one, or a training."""
+
 
 def unwrap(words: Sequence[Word]) -> tuple[Reading | None, tuple[Word, ...]]:
     """Take one wrapper off a command: what it claims (srun, mpirun, the variables of env) and the command inside.
@@ -183,9 +187,9 @@ def _container(words: Sequence[Word], wrapper: Wrapper) -> Reading:
     """The image that a command starts a container of, and the folders that this has of the host's."""
     from dtlint.frameworks.mounts import mounts
 
-    split = split_options(words[1 + len(wrapper.words) :], wrapper.options.grammar)
-    image = NamedFile("image", split.rest[0])
-    return Reading("container", words[0].place, files=(image,), collections=mounts(split))
+    behind = words[1 + len(wrapper.words) :]
+    split, operands = split_options(behind, wrapper.options.grammar), _behind_options(behind, wrapper)
+    return Reading("container", words[0].place, files=(NamedFile("image", operands[0]),), collections=mounts(split))
 
 
 def unwrap_all(words: Sequence[Word]) -> tuple[list[Reading], tuple[Word, ...]]:
@@ -239,8 +243,41 @@ def _inside(words: Sequence[Word], wrapper: Wrapper) -> tuple[Word, ...] | None:
     """The command within a wrapper's arguments, None if the arguments are not of this wrapper's form."""
     if tuple(word.text for word in words[: len(wrapper.words)]) != wrapper.words:
         return None
-    split = split_options(words[len(wrapper.words) :], wrapper.options.grammar)
-    return split.rest[wrapper.operands :] or None
+    return _behind_options(words[len(wrapper.words) :], wrapper)[wrapper.operands :] or None
+
+
+def _behind_options(words: Sequence[Word], wrapper: Wrapper) -> tuple[Word, ...]:
+    """The operands of a wrapper and the command behind them.
+
+    An unknown word that may be several stands for options, but for the last one where the program follows at once:
+    without an operand the wrapper would fail, so that the word is one (`docker run $IMAGE torchrun train.py`).
+    """
+    rest = split_options(words, wrapper.options.grammar).rest
+    before = len(words) - len(rest)
+    if wrapper.operands != 1 or not before or not is_hidden(words[before - 1]):
+        return rest
+    if before > 1 and is_hidden(words[before - 2]) and python_program(words[before - 1 :]) is not None:
+        return tuple(words[before - 2 :])
+    return tuple(words[before - 1 :]) if _starts_program(rest) else rest
+
+
+def _starts_program(words: Sequence[Word]) -> bool:
+    """Whether words begin with a program, rather than with an image or a number.
+
+    A name with a folder in front is an image where a program follows it (`deepspeed/deepspeed deepspeed train.py`).
+    """
+    folder = words[0].shown.rpartition("/")[0]
+    is_image = folder and folder[0] not in "/.?" and _is_program(words[1:])
+    return _is_program(words) and not is_image
+
+
+def _is_program(words: Sequence[Word]) -> bool:
+    """Whether words start a script, a training, or another program, as far as their names tell."""
+    if not words:
+        return False
+    if words[0].shown.endswith((*SCRIPT_SUFFIXES, ".py")) or program_name(words[0]) in PROGRAMS:
+        return True
+    return python_program(words) is not None
 
 
 def _assigned(words: tuple[Word, ...]) -> tuple[Reading | None, tuple[Word, ...]]:

@@ -34,16 +34,23 @@ class Piece(NamedTuple):
     means: str = ""
 
 
+def is_elsewhere(folder: str) -> bool:
+    """Whether a folder is one of the machine of the run (`/home/me/project`, `?/project` where a part is not known),
+    and not one that is reached from where a script starts.
+    """
+    return folder.startswith(("/", "?"))
+
+
 def path_from_folder(pieces: Sequence[Piece], moved: str = "") -> str:
     """A path as it is found from the folder in which a script runs, `?` for each unknown stretch: `./` and `$PWD/`
-    before it are left off. `moved` is where `cd` led from there.
+    before it are left off. `moved` is where `cd` led from there; where it led elsewhere, it counts for nothing.
     """
     path = "".join("?" if piece.text is None else piece.text for piece in pieces)
     first = next((piece for piece in pieces if piece.text != ""), None)
     if first is not None and first.text is None:
         rooted = first.means == CURRENT_FOLDER and path.startswith("?/")
         path = path[1:].lstrip("/") if rooted else path
-    elif moved:
+    elif moved and not is_elsewhere(moved):
         path = posixpath.join(moved, path)
     while path.startswith("./"):
         path = path[2:].lstrip("/")
@@ -98,9 +105,9 @@ class Command(NamedTuple):
     `env` holds exported variables and assignments before the command. `background`: followed by `&`. `wrapper`: the
     commands that this one
     is an argument of, outermost first (a `bash -c` text under srun has srun's command here). `folder` is where `cd` led
-    from the folder in which the script runs, "" where it did not, or nobody knows. `sourced` is a file that was sourced
-    before and is not at hand, so that it may have set more, "" for none. `pauses` counts how often the script has
-    waited before it.
+    from the folder in which the script runs, or elsewhere, "" where it did not, or nobody knows. `sourced` is a file
+    that was sourced before and is not at hand, so that it may have set more, "" for none. `pauses` counts how often the
+    script has waited before it.
     """
 
     argv: tuple[Word, ...]

@@ -103,13 +103,18 @@ def step_time(seconds: Interval) -> str:
     return spell(Interval(*(float(f"{bound:.3g}") for bound in seconds)), "plain") + " s"
 
 
+_NOTHING = ("0%", "-0%")
+
+
 def saving_line(saving: Saving, per: str) -> str:
     """What a remedy brings: the share of today's time per step (per token where the batch changes), the step then, the
-    peak memory then.
+    peak memory then. Of a step that stays as it is nothing is said.
     """
+    share = saving.share_of_step
+    changes = share is None or spell(share, "percent") not in _NOTHING
     parts = [
-        _share_line(saving.share_of_step, per) if saving.share_of_step else "",
-        f"{step_time(saving.seconds_per_step)} per step then" if saving.seconds_per_step else "",
+        _share_line(share, per) if share and changes else "",
+        f"{step_time(saving.seconds_per_step)} per step then" if saving.seconds_per_step and changes else "",
         f"{spell(saving.memory_bytes, 'gb')} on one GPU then" if _tells(saving.memory_bytes) else "",
     ]
     return ", ".join(filter(None, parts))
@@ -156,11 +161,11 @@ def _between(interval: Interval, form: str) -> str:
 
 def plan_line(plan: Plan) -> str:
     """A plan in one line: its degrees, sharding, size, machines and model."""
-    degrees = " x ".join(_degrees(plan))
     world = plan.integer("parallel.world_size")
+    gpus = counted(world, "GPU") if world else "? GPUs"
     stage = plan.integer("sharding.stage")
     parts = [
-        f"{degrees} on {counted(world, 'GPU') if world else '? GPUs'}",
+        f"{gpus}, split in a way that is not known" if _is_unread(plan) else f"{' x '.join(_degrees(plan))} on {gpus}",
         f"ZeRO-{stage}" if stage else "",
         _model(plan),
     ]
@@ -244,6 +249,11 @@ def unknown_shown(unknown: Unknown) -> str:
     if how.startswith("--"):
         how = how.replace(" ", NO_BREAK).replace(f"{NO_BREAK}--", " --")
     return printable(unknown.reason) + (f"; {how}" if how else "")
+
+
+def _is_unread(plan: Plan) -> bool:
+    """Whether nothing is known of what splits the training: no framework, and none of its degrees."""
+    return plan.word("framework") is None and all(plan.integer(name) is None for _, name in AXES)
 
 
 def _degrees(plan: Plan) -> Iterable[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from dtlint.plan import vocabulary
+from dtlint.plan import Plan, vocabulary
 from dtlint.rulebook.finding import Confidence
 from dtlint.rulebook.ready import ReadyRule
 from dtlint.rulebook.rule import Verdict
@@ -18,6 +18,8 @@ FOLLOWS: Mapping[str, str] = {
     "cluster.nvlink_domain": "cluster.gpu",
 }
 """Settings that need not be told where another one is."""
+
+_DEGREES = ("parallel.", "sharding.")
 
 LOWERED: tuple[Confidence, ...] = ("low", "medium")
 """The levels below high, the lowest first."""
@@ -40,13 +42,22 @@ def assumptions(scope: Scope) -> tuple[str, ...]:
 
 
 def needs_of(open_: Unknown, scope: Scope) -> tuple[str, ...]:
-    """The settings that would decide what is open: those that the reason names, and what was read as such and is
+    """The settings that would decide what is open: those that the reason names, and those whose value was asked and is
     unknown; else all that is unknown, else all that is assumed.
     """
     named = settable(open_)
-    plain = [name for name in scope.direct if not isinstance(scope.plan.get(name), Value)]
+    plain = [name for name in scope.direct if name in scope.valued and not isinstance(scope.plan.get(name), Value)]
     every = [name for name, found in sources_of(scope.plan, scope.reads) if not isinstance(found, Value)]
-    return leading((*named, *plain) or every or assumptions(scope))
+    needed = leading((*named, *plain) or every or assumptions(scope))
+    return _by_framework(needed, scope.plan) if scope.plan.word("framework") is None else needed
+
+
+def _by_framework(needed: Iterable[str], plan: Plan) -> tuple[str, ...]:
+    """What is needed where no framework is known: that, in place of degrees of which no file speaks, since it settles
+    most of them or lacks them.
+    """
+    silent = {name for name in needed if name.startswith(_DEGREES) and plan.setting(name) is None}
+    return tuple(dict.fromkeys("framework" if name in silent else name for name in needed))
 
 
 def leading(settings: Iterable[str]) -> tuple[str, ...]:

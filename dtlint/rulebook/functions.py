@@ -21,6 +21,9 @@ class Scope(Protocol):
     def read(self, name: str) -> Operand:
         """The value of a setting, fact, limit, or field of the member under check."""
 
+    def tells(self, name: str) -> bool:
+        """Whether the value is known."""
+
     def origin(self, name: str) -> str:
         """Where the value of a setting came from: written, given, default, derived, assumed or unknown."""
 

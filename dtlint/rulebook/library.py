@@ -94,7 +94,7 @@ def _whole(argument: Operand, towards: Callable[[float], int]) -> Operand:
 @function("known", "any -> flag", "named")
 def known(scope: Scope, name: str) -> Operand:
     """Whether the files, the user, a default or a derivation tell the setting or fact."""
-    return not isinstance(scope.read(name), Unknown)
+    return scope.tells(name)
 
 
 @function("written", "any -> flag", "named")

@@ -30,11 +30,12 @@ _TYPES: Mapping[str, Type] = {
 class Scope:
     """One plan, the limits of one rule, and the member under check if the rule looks at a collection.
 
-    `direct` are the settings read so far in order; `reads` also holds those that the facts read are made of; `doubts`
-    are fields read of the member whose value is assumed.
+    `direct` are the settings read so far in order, `valued` those of which the value was asked, and not only whether it
+    is known; `reads` also holds those that the facts read are made of; `doubts` are fields read of the member whose
+    value is assumed.
     """
 
-    __slots__ = ("direct", "doubts", "limits", "member", "plan", "reads", "variable")
+    __slots__ = ("direct", "doubts", "limits", "member", "plan", "reads", "valued", "variable")
 
     def __init__(
         self,
@@ -49,6 +50,7 @@ class Scope:
         self.member = member
         self.doubts: set[str] = set()
         self.direct: dict[str, None] = {}
+        self.valued: set[str] = set()
         self.reads: dict[str, None] = {}
 
     def read(self, name: str) -> Operand:
@@ -61,8 +63,16 @@ class Scope:
         if name in FACTS:
             return self._fact(name)
         self.direct[name] = self.reads[name] = None
+        self.valued.add(name)
         found = self.plan.get(name)
         return cast("Operand", found.value) if isinstance(found, Value) else found
+
+    def tells(self, name: str) -> bool:
+        """Whether the value is known, which is all that is asked of it."""
+        valued = self.valued.copy()
+        found = self.read(name)
+        self.valued = valued
+        return not isinstance(found, Unknown)
 
     def origin(self, name: str) -> str:
         """Where the value of a setting came from; "unknown" where there is none, "derived" for a fact."""

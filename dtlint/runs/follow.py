@@ -11,7 +11,7 @@ from dtlint.frameworks import Member, NamedFile, Reading
 from dtlint.frameworks.dotted_keys import without_part
 from dtlint.frameworks.mounts import host_path
 from dtlint.frameworks.torchtitan.spelling import REGISTRY_ROLE
-from dtlint.languages.traced import Word, literal_word, path_from_folder
+from dtlint.languages.traced import Word, is_elsewhere, literal_word, path_from_folder
 from dtlint.runs.beside import accelerate_launch
 from dtlint.runs.candidates import Candidate as Candidate
 from dtlint.runs.configs import (
@@ -310,7 +310,8 @@ class Follower:
             found = self._mounted(named, candidate) or found
         if candidate.own is None or (found is not None and not found.supposed):
             return found
-        return locate(self.tree, as_path(named), candidate.own) or found
+        moved = candidate.moved if is_elsewhere(candidate.moved) else ""
+        return locate(self.tree, as_path(named), candidate.own, moved) or found
 
     def _mounted(self, named: NamedFile, candidate: Candidate) -> Located | None:
         """A file of the tree that a container has under another path."""

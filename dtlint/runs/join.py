@@ -4,7 +4,7 @@ only launch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -54,7 +54,7 @@ class Joiner:
         self._launches: list[Candidate] = []
         self._programs: dict[str, Source] = {}
         self._followed: set[str] = set()
-        self._scripts: dict[str, Source] = {}
+        self._scripts: dict[str, Script] = {}
         self._sources: dict[str, Source] = {}
         self._lost: list[Lost] = []
         self._remarks: list[str] = []
@@ -64,7 +64,7 @@ class Joiner:
     def add_script(self, source: Source, folder: Path) -> None:
         """A focused launch script: its launches in every world."""
         script = self._script(source, folder)
-        self._scripts.setdefault(source.path, source)
+        self._scripts.setdefault(source.path, script)
         self._add_worlds(Reached(script, folder, directives_of(script)), companion=False)
 
     def add_companion(self, source: Source, folder: Path) -> None:
@@ -122,6 +122,10 @@ class Joiner:
     def starts(self) -> Sequence[Start]:
         """What the commands start that are no launches."""
         return self._follower.starts
+
+    def scripts(self) -> Mapping[str, Script]:
+        """The focused launch scripts."""
+        return self._scripts
 
     def wants_launches(self) -> bool:
         """Whether a focused config or program is not named by any launch read so far."""

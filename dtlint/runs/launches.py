@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from dtlint.frameworks import Claim, NamedFile, Reading
-from dtlint.frameworks.interpreter import program_name, python_program
+from dtlint.frameworks.interpreter import LAUNCHERS, program_name, python_program
 from dtlint.frameworks.options import integer
 from dtlint.languages.traced import Command, Word
 from dtlint.record import NamedTuple
@@ -15,14 +15,6 @@ from dtlint.runs.model import Launch
 from dtlint.runs.swallowed import without_second
 from dtlint.source import Source
 from dtlint.value import written
-
-LAUNCHERS = frozenset(
-    (
-        "torchrun", "deepspeed", "accelerate", "llamafactory-cli", "axolotl", "swift", "megatron", "xtuner", "composer",
-        "tune", "horovodrun", "colossalai", "trl", "hyperpodrun",
-    )
-)  # fmt: skip
-"""Programs that start training processes. Those without a reader of their own are listed, with nothing claimed."""
 
 LAUNCHER_MODULES = frozenset(
     (

@@ -59,8 +59,22 @@ def read_runs(paths: Sequence[Path], options: Options, stdin: str | None = None)
     told = tuple(told_of(found.problems, found.runs, asked))
     alone = single(marked(found.runs, asked), joiner.starts(), tree, asked)
     found = found._replace(runs=left_over(alone, tree, asked), problems=told)
+    found = found._replace(remarks=(*found.remarks, *_unfollowed(joiner, found.runs, asked)))
     below = _below([path for path in named if is_folder(path)], found.sources)
     return found._replace(focus=focus | below | _started(focus, found.runs), asked=asked)
+
+
+def _unfollowed(joiner: Joiner, runs: Sequence[Run], asked: frozenset[str]) -> Iterable[str]:
+    """What to say of the focused scripts that start no run: of all where there is no run at all, else of those that
+    the user names.
+    """
+    started = {path for run in runs for path in run.files}
+    silent = [each for path, each in joiner.scripts().items() if path not in started and (not runs or path in asked)]
+    if not silent:
+        return ()
+    from dtlint.runs.unfollowed import remarks
+
+    return remarks(silent)
 
 
 def _asked(named: Iterable[Path], options: Options, tree: Tree) -> frozenset[str]:

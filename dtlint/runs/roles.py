@@ -56,12 +56,12 @@ NO_TRAINER = r"(?<![a-z])(no|without)_?trainer"
 """What a program's name holds that says which class it does without, and not whether it trains."""
 
 TRAINING = (
-    r"\bbackward\b|\boptim\.|\boptimizer\b|Optimizer|Trainer|(?<!encoder)(?<!scaler)(?<!pca)\.fit\(|train\(|\.step\("
+    r"\bbackward\b|\boptim\.|\boptimizer\b|Optimizer|Trainer|TrainingArguments|(?<!encoder)(?<!scaler)(?<!pca)\.fit\(|train\(|\.step\("
     r"|\.train_batch\(|LightningCLI\(|import \*"
 )
 """What a Python program that trains has at least one of, be it in what it calls of another module: `train_batch` is the
-step of DeepSpeed's pipeline engine, LightningCLI starts a Trainer. Encoders of labels and scalers of data are fitted by
-programs that only run a model, too.
+step of DeepSpeed's pipeline engine, LightningCLI starts a Trainer, TrainingArguments are given to one. Encoders of
+labels and scalers of data are fitted by programs that only run a model, too.
 """
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from dtlint.frameworks import AUTO, Claim, Member, Reading
+from dtlint.frameworks.cards import is_family, of_family
 from dtlint.plan.derive import HIDDEN
 from dtlint.plan.vocabulary import beyond, term
 from dtlint.record import NamedTuple
@@ -68,12 +69,29 @@ def settle(readings: Sequence[Reading], options: Options) -> Settled:
     settings.update({name: _possible(name, _winner(claims)) for name, claims in stated.items()})
     settings.update(_identity(readings))
     settings.update(options.settings)
+    settings = _sized(settings, options)
     settings.update(_confirmed(settings))
     lost = (member for name, claims in stated.items() for member in _conflicts(name, claims))
     compared = not starts_engine(readings)
     return Settled(settings, tuple(member for member in lost if compared or not _is_refused(member)))
 
 
+def _sized(settings: dict[str, Setting], options: Options) -> dict[str, Setting]:
+    """The settings with the card that the user names, or the team for its cluster, where the files name a family of
+    cards alone: its memory is known then.
+    """
+    named, given, told = settings.get(_CARD), options.settings.get(_CARD), options.cluster.get(_CARD)
+    if not isinstance(settings.get(_MEMORY), Unknown):
+        return settings
+    without = {name: value for name, value in settings.items() if name != _MEMORY}
+    if given is not None:
+        return settings if is_family(given.value) else without
+    if not isinstance(named, Value) or told is None or not of_family(named.value, told.value):
+        return settings
+    return without | {name: options.cluster[name] for name in (_CARD, _MEMORY) if name in options.cluster}
+
+
+_CARD, _MEMORY = "cluster.gpu", "cluster.gpu_memory_gib"
 _MACHINES = {"launch.nodes": "cluster.nodes", "launch.processes_per_node": "cluster.gpus_per_node"}
 """What a launch says of its machines, and what else may say it."""
 

@@ -11,7 +11,7 @@ from dtlint.languages.shell.flow import ExitShell, LeaveLoop, NextRound, ReturnF
 from dtlint.languages.shell.state import Positional, Verdict
 from dtlint.languages.shell.text import Text, cut, flat, literal, unknown
 from dtlint.languages.shell.variables import assign, positional_of, read_text
-from dtlint.languages.traced import Piece, Word, path_from_folder
+from dtlint.languages.traced import Piece, Word, is_elsewhere, path_from_folder
 
 WITHOUT_TRACE_WRITTEN = """
 wait shopt ulimit umask alias unalias jobs kill disown times enable history bind caller
@@ -182,11 +182,21 @@ def _getopts(call: Call) -> None:
 
 
 def _cd(call: Call) -> None:
-    """Where a path leads that is known from the folder of the start; elsewhere nothing is known."""
-    path = path_from_folder(call.words[1].pieces, call.shell.folder) if len(call.words) == 2 else "?"
+    """Where a path leads that is known from the folder of the start; of a path that leads elsewhere its words."""
+    shell = call.shell
+    path = path_from_folder(call.words[1].pieces, shell.folder) if len(call.words) == 2 else "-"
+    shell.elsewhere = _elsewhere(shell.elsewhere, path)
     known = not path.startswith(("/", "-")) and "?" not in path
     folder = posixpath.normpath(path) if known else ""
-    call.shell.folder = "" if folder == "." else folder
+    shell.folder = "" if folder == "." or (shell.elsewhere and folder.startswith("..")) else folder
+
+
+def _elsewhere(before: str, path: str) -> str:
+    """The folder of the machine to which `cd` leads, "" where it leads to none or its name is not known."""
+    if path.startswith("-") or (not before and not is_elsewhere(path)):
+        return ""
+    folder = posixpath.normpath(path if is_elsewhere(path) else posixpath.join(before, path))
+    return folder if is_elsewhere(folder) and not folder.endswith("?") else ""
 
 
 def _pwd(call: Call) -> None:

@@ -59,24 +59,48 @@ def _verdict_of_list(shell: Shell, node: AndOr) -> Verdict:
 def _run_and_or(shell: Shell, node: AndOr) -> None:
     run_node(shell, node.first)
     written: Node = node.first
-    for operator, command in node.rest:
+    for number, (operator, command) in enumerate(node.rest):
         verdict = shell.status
         value = True if verdict.assumed == "success" else verdict.value
         if value is None:
-            label = condition_label(written)
-            unset = unset_in(verdict, operator == "&&")
-            taken, skipped = Choice(label, verdict.holds, command, unset), Choice(f"not ({label})", verdict.fails, None)
-            if operator == "||":
-                taken = Choice(f"not ({label})", verdict.fails, command, unset)
-                skipped = Choice(label, verdict.holds, None)
-            shell.status = Verdict(True, assumed="success")
-            choose(shell, [taken, skipped], place_of(node.span), run_node)
-        elif value is (operator == "&&") and _is_usage_check(shell, verdict, command):
+            _run_undecided(shell, node, number, condition_label(written))
+            return
+        if value is not (operator == "&&"):
+            continue
+        if _is_usage_check(shell, verdict, _rest(node, number)):
             shell.world.learn(verdict.fails if value else verdict.holds)
             shell.status = Verdict(True)
-        elif value is (operator == "&&"):
-            run_without(shell, unset_in(verdict, value), command, run_node)
-            written = command
+            if (otherwise := _otherwise(node, number)) is not None:
+                run_node(shell, otherwise)
+            return
+        run_without(shell, unset_in(verdict, value), command, run_node)
+        written = command
+
+
+def _run_undecided(shell: Shell, node: AndOr, number: int, label: str) -> None:
+    """Go on in a list where it is not known whether a command of it runs: with that one, or where the list goes on
+    without it.
+    """
+    verdict, runs_after_success = shell.status, node.rest[number][0] == "&&"
+    labels, facts = (label, f"not ({label})"), (verdict.holds, verdict.fails)
+    way, other = (0, 1) if runs_after_success else (1, 0)
+    taken = Choice(labels[way], facts[way], _rest(node, number), unset_in(verdict, runs_after_success))
+    skipped = Choice(labels[other], facts[other], _otherwise(node, number))
+    shell.status = Verdict(True, assumed="success")
+    choose(shell, [taken, skipped], place_of(node.span), run_node)
+
+
+def _rest(node: AndOr, number: int) -> Node:
+    """A list from one of its commands on."""
+    command, after = node.rest[number][1], node.rest[number + 1 :]
+    return AndOr(command, after, node.span) if after else command
+
+
+def _otherwise(node: AndOr, number: int) -> Node | None:
+    """Where a list goes on if one of its commands does not run: behind the next other operator."""
+    operator = node.rest[number][0]
+    following = range(number + 1, len(node.rest))
+    return next((_rest(node, each) for each in following if node.rest[each][0] != operator), None)
 
 
 def _is_usage_check(shell: Shell, verdict: Verdict, body: Node) -> bool:

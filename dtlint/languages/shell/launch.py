@@ -26,7 +26,7 @@ READS_SCRIPT = frozenset(("sbatch", "salloc", "qsub", "bsub", *SHELLS))
 def start(call: Call, run: Run) -> None:
     """Report a command that is started, then what the shells start that it starts."""
     shell = call.shell
-    place, folder = call.place, shell.folder
+    place, folder = call.place, shell.folder or shell.elsewhere
     environment, sourced = _environment(call), shell.sourced
     words, pauses = tuple(call.words), shell.world.pauses
     command = Command(words, environment, place, shell.wrapper, shell.background, folder, sourced, pauses)

@@ -10,10 +10,11 @@ from dtlint.languages.shell.branches import merge
 from dtlint.languages.shell.expand import expand_text, expand_words
 from dtlint.languages.shell.flow import LeaveLoop, NextRound
 from dtlint.languages.shell.labels import condition_label
+from dtlint.languages.shell.named_options import by_option
 from dtlint.languages.shell.relevance import starts_something
 from dtlint.languages.shell.state import Array, Positional, Shell, Verdict
 from dtlint.languages.shell.syntax import ArithmeticFor, For, Node, Simple, While
-from dtlint.languages.shell.text import Text, how_apart, place_of, soften, unknown
+from dtlint.languages.shell.text import how_apart, place_of
 from dtlint.languages.shell.variables import assign
 from dtlint.languages.shell.walk import command_name, names_set, walk
 from dtlint.languages.traced import OPEN_ARGUMENTS, Piece, Word
@@ -114,27 +115,20 @@ def run_while(shell: Shell, node: While, run: Run, verdict_of: Callable[[Shell, 
 
 
 def _undecided_while(shell: Shell, node: While, run: Run) -> None:
-    """A loop over options that were not given is passed by; of another the body is followed once."""
+    """A loop over options that were not given is passed by, what is learnt of a variable that it sets says nothing of
+    the others; of another loop the body is followed once.
+    """
     if OPTION_LOOP.search(node.condition.span.text):
         names = {name for each in walk(node.body) for name in names_set(each)}
         for name in names & shell.variables.keys():
             value = shell.variables[name]
             if not isinstance(value, Array):
-                shell.variables[name] = _by_option(value, name, node)
+                how = how_apart("--arg 1=... --arg 2=...", f"the option for {name}")
+                shell.variables[name] = by_option(value, name, how, node.span)
         if _consumes_all(node):
             shell.positional = Positional(())
         return
     _run_once(shell, node.body, run, node)
-
-
-def _by_option(value: Text, name: str, node: While) -> Text:
-    """What stands before a loop over options is a default; nothing at all is a place for what the caller gives: for
-    each variable its own, since what is learnt of one says nothing of the others.
-    """
-    if value:
-        return soften(value, f"an option of the script may set {name}", node.span)
-    how = how_apart("--arg 1=... --arg 2=...", f"the option for {name}")
-    return unknown(node.span, f"${name} is set by an option of the script", how)
 
 
 def _consumes_all(node: While) -> bool:

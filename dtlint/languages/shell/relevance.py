@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from dtlint.languages.shell.syntax import (
+    AndOr,
     Case,
     Condition,
     For,
@@ -33,6 +34,9 @@ tar unzip gunzip umask logger sudo nvcc
 QUIET = frozenset(QUIET_WRITTEN.split())
 """Commands whose being started changes no run."""
 
+MESSAGES = frozenset(("echo", "printf", "cat", "true", ":"))
+"""Commands that do not fail."""
+
 EXPORTED_OF_INTEREST = (
     r"(?:NCCL|CUDA|TORCH|PYTORCH|NVTE|OMP|MASTER|WORLD|PET|DS|FSDP|ACCELERATE|GLOO|UCX|FI|NVSHMEM|HIP|ROCR|XLA|TPU)_"
     r"|NNODES|NPROC|RANK"
@@ -41,14 +45,18 @@ LOG_TARGET = r"/dev/|log|err|out\b|\.txt|&"
 
 
 def leaves(node: Node | None, functions: dict[str, Function], depth: int = 0) -> bool:
-    """Whether a branch ends the script: its last command is exit, a failing return, or a function that does so."""
+    """Whether a branch ends the script: its last command is exit, a failing return, or a function that does so, also
+    behind messages (`echo usage && exit 1`).
+    """
     if node is None or depth > 5:
         return False
     if isinstance(node, (Sequence, Group)):
         items = node.items if isinstance(node, Sequence) else node.body.items
         return bool(items) and any(
-            leaves(item, functions, depth + 1) for item in items if isinstance(item, (Simple, Group))
+            leaves(item, functions, depth + 1) for item in items if isinstance(item, (Simple, Group, AndOr))
         )
+    if isinstance(node, AndOr):
+        return _is_behind_messages(node) and leaves(node.rest[-1][1], functions, depth + 1)
     if not isinstance(node, Simple):
         return False
     name = command_name(node)
@@ -57,6 +65,13 @@ def leaves(node: Node | None, functions: dict[str, Function], depth: int = 0) ->
     if name == "return":
         return len(node.words) > 1 and node.words[1].span.text != "0"
     return name in functions and leaves(functions[name].body, functions, depth + 1)
+
+
+def _is_behind_messages(node: AndOr) -> bool:
+    """Whether only what prints a message stands before the last command of a list, so that it runs."""
+    before = (node.first, *(command for _, command in node.rest[:-1]))
+    prints = all(isinstance(each, Simple) and command_name(each) in MESSAGES for each in before)
+    return prints and all(operator == "&&" for operator, _ in node.rest)
 
 
 def writes_file(redirections: tuple[Redirection, ...]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dtlint.languages.shell import named_options
 from dtlint.languages.shell.assignments import apply_assignment, prefix_environment
 from dtlint.languages.shell.builtins import BUILTINS
 from dtlint.languages.shell.call import Call
@@ -182,8 +183,14 @@ def _evaluate(call: Call, run: Run) -> None:
 
 
 def _source(call: Call, run: Run) -> None:
-    """`source FILE`: a file of the tree is followed; of another nothing is known."""
+    """`source FILE`: a file of the tree is followed, but for one that is known by its name; of another nothing is
+    known.
+    """
     shell = call.shell
+    if len(call.words) == 2 and call.words[1].shown.rpartition("/")[2] == named_options.FILE:
+        named_options.take_options(shell, call.place)
+        shell.status = Verdict(True)
+        return
     text = read_file(shell, call.words[1].pieces, call.place) if len(call.words) > 1 else None
     if text is None:
         shell.status = Verdict(True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from dtlint.languages.shell.state import Array, Shell, Variable
-from dtlint.languages.shell.text import Text, first_unknown, flat, soften
+from dtlint.languages.shell.text import Text, first_unknown, flat, soften, unknown
 from dtlint.source import Span
 
 _OF_THE_MACHINE = re.compile(
@@ -16,16 +16,25 @@ _OF_THE_MACHINE = re.compile(
 
 
 def leave_open(shell: Shell, path: Text, span: Span) -> None:
-    """Take note that a file which is not at hand was sourced: what the script has not set may be set there. A file
-    that the caller names may also set anew what the script has set, which is what it has as long as the file does not.
+    """Take note that a file which is not at hand was sourced: what the script has not set, or set to nothing, may be
+    set there. A file that the caller names may also set anew what the script has set, which is what it has as long as
+    the file does not.
     """
     if _OF_THE_MACHINE.fullmatch(flat(path).rpartition("/")[2]):
         return
     shell.sourced = _as_written(path)
+    for name in [name for name, value in shell.variables.items() if _is_empty(value)]:
+        reason = f"${name} may be set by {shell.sourced}, which is sourced and not at hand"
+        shell.variables[name] = unknown(span, reason)
     if first_unknown(path) is None or _is_named(path):
         return
     why = f"{shell.sourced}, which is sourced, may set it"
     shell.variables = {name: _softened(value, why, span) for name, value in shell.variables.items()}
+
+
+def _is_empty(value: Variable) -> bool:
+    """Whether the script itself has set a variable to nothing."""
+    return not isinstance(value, Array) and all(piece.text == "" and not piece.assumed for piece in value)
 
 
 def _as_written(path: Text) -> str:

@@ -179,7 +179,8 @@ class World:
 class Shell:
     """One shell process: what it has, and where its output goes (`out` None: to the terminal). `sourced` is the last
     file that it took variables from and that is not at hand, "" if there is none. `unset` are the variables
-    because of whose absence the present commands run.
+    because of whose absence the present commands run. `folder` is where `cd` led from the folder of the start; a path
+    on the machine of the run to which it led instead is `elsewhere`, what is not known of it as `?`.
     """
 
     def __init__(self, world: World) -> None:
@@ -205,6 +206,7 @@ class Shell:
         self.exit_trap: Text = ()
         self.place: Span | None = None
         self.folder = ""
+        self.elsewhere = ""
         self.sourced = ""
         self.unset: tuple[str, ...] = ()
 
@@ -221,7 +223,8 @@ class Shell:
         other.out, other.stdin = self.out, self.stdin
         other.depth, other.nesting = self.depth, self.nesting
         other.wrapper, other.background = self.wrapper, self.background
-        other.folder, other.sourced, other.unset = self.folder, self.sourced, self.unset
+        other.folder, other.elsewhere = self.folder, self.elsewhere
+        other.sourced, other.unset = self.sourced, self.unset
         return other
 
     def step(self) -> None:

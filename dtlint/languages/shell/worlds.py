@@ -14,7 +14,7 @@ from dtlint.languages.shell.state import World as Way
 from dtlint.languages.shell.syntax import Node, Sequence
 from dtlint.languages.shell.text import Text, sole_unknown, source_of
 from dtlint.languages.shell.walk import names_of_flags, own_names
-from dtlint.languages.traced import OPEN_ARGUMENTS, Piece, Word, World, WrittenSource
+from dtlint.languages.traced import OPEN_ARGUMENTS, Piece, Word, World, WrittenSource, is_elsewhere
 from dtlint.source import Problem, Source, Span
 
 MAX_WORLDS = 16
@@ -109,7 +109,11 @@ def _first_shell(way: Way) -> Shell:
     start = way.source.span(0, 0)
     caller = way.given.caller
     shell.variables.update(caller.variables)
-    shell.name, shell.folder, shell.wrapper = caller.name, caller.folder, caller.wrapper
+    shell.name, shell.wrapper = caller.name, caller.wrapper
+    if is_elsewhere(caller.folder):
+        shell.elsewhere = caller.folder
+    else:
+        shell.folder = caller.folder
     shell.background = bool(caller.wrapper) and caller.wrapper[-1].background
     for name, value in way.given.environment.items():
         shell.variables[name] = (Piece(value, start, (), ""),)
