@@ -411,3 +411,98 @@ llm.train(model=llm.GPTModel(config), data=data, trainer=nl.Trainer(devices=8, n
     for more, dead in (("", 1), (', recompute_granularity="full"', 0), (", recompute_granularity=kind", 0)):
         (tmp_path / "train.py").write_text(text.replace("{more}", more), encoding="utf-8")
         assert [each.rule for each in check([tmp_path]).findings].count("inert-setting") == dead
+
+
+STRATEGY = "ddp.data_parallel_sharding_strategy=optim_grads_params"
+
+
+def inert(folder: Path, files: dict[str, str]) -> list[str]:
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    found = check([folder / name for name in files]).findings
+    return [f"{each.severity} {each.message}" for each in found if each.rule == "inert-setting"]
+
+
+def over_a_recipe(recipe: str, words: str) -> dict[str, str]:
+    launch = f"torchrun --nproc_per_node 8 finetune.py --recipe {recipe} {words}\n"
+    return {"run.sh": launch}
+
+
+@pytest.mark.parametrize(
+    ("recipe", "words"),
+    [
+        ("qwen3_vl_8b_finetune_config", f"model.tensor_model_parallel_size=8 {STRATEGY}"),
+        ("llama3_8b_pretrain_config", f"train.global_batch_size=64 {STRATEGY.replace('_params', '')}"),
+        ("qwen3_8b_sft_config", f"{STRATEGY} ddp.use_megatron_fsdp=false"),
+    ],
+    ids=["degrees", "batch", "switched off"],
+)
+def test_a_strategy_of_fsdp_over_a_recipe_that_has_none_is_dead(tmp_path, recipe, words):
+    (found,) = inert(tmp_path, over_a_recipe(recipe, words))
+    assert found.startswith("warning 'ddp.data_parallel_sharding_strategy' has no effect: optim_grads")
+    assert "ddp.use_megatron_fsdp=true" in found
+
+
+@pytest.mark.parametrize(
+    ("recipe", "words"),
+    [
+        ("qwen3_8b_sft_config", f"{STRATEGY} ddp.use_megatron_fsdp=true"),
+        ("qwen3_8b_sft_config", f"{STRATEGY} dist.use_megatron_fsdp=True"),
+        ("qwen3_8b_sft_config", f"{STRATEGY} ddp.use_megatron_fsdp=$FSDP"),
+        ("qwen3_8b_sft_config", f'{STRATEGY} "$@"'),
+        ("qwen3_8b_sft_config", f"{STRATEGY} $MORE"),
+        ("qwen3_8b_sft_config", f"--config-file more.yaml {STRATEGY}"),
+        ("qwen3_8b_sft_config", "ddp.data_parallel_sharding_strategy=optim ddp.overlap_grad_reduce=true"),
+        ("qwen35_vl_35b_a3b_sft_2gpu_h100_bf16_fsdp_config", STRATEGY),
+        ("ours:large", STRATEGY),
+        ("$RECIPE", STRATEGY),
+    ],
+    ids=["on", "on elsewhere", "variable", "arguments", "more", "config", "as without", "by name", "own", "unknown"],
+)
+def test_a_strategy_that_may_be_read_is_left_alone(tmp_path, recipe, words):
+    assert inert(tmp_path, over_a_recipe(recipe, f"model.tensor_model_parallel_size=2 {words}")) == []
+
+
+BUILT = """
+from megatron.bridge import AutoBridge
+from megatron.bridge.training.config import ConfigContainer, DistributedDataParallelConfig, TrainingConfig
+from megatron.bridge.training.pretrain import pretrain
+
+config = ConfigContainer(
+    model=AutoBridge.from_hf_pretrained("meta-llama/Llama-3.1-8B").to_megatron_provider(load_weights=False),
+    train=TrainingConfig(train_iters=100, global_batch_size=32, micro_batch_size=1),
+    ddp=DistributedDataParallelConfig(use_distributed_optimizer=True{more}),
+)
+pretrain(config, None)
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "words", "told"),
+    [
+        (', data_parallel_sharding_strategy="optim_grads_params"', "", ["note"]),
+        (', data_parallel_sharding_strategy="optim_grads_params", use_megatron_fsdp=True', "", []),
+        (', data_parallel_sharding_strategy="optim_grads_params", use_megatron_fsdp=wish', "", []),
+        ("", STRATEGY, ["warning"]),
+        (", use_megatron_fsdp=True", STRATEGY, []),
+    ],
+    ids=["as recipes have it", "read", "may be read", "command line", "over a config with FSDP"],
+)
+def test_a_strategy_in_a_config_of_bridge(tmp_path, more, words, told):
+    files = {"train.py": BUILT.replace("{more}", more), "run.sh": f"torchrun --nproc_per_node 8 train.py {words}\n"}
+    assert [each.split()[0] for each in inert(tmp_path, files)] == told
+
+
+@pytest.mark.parametrize(("more", "told"), [("", ["note"]), (', fsdp="megatron"', [])], ids=["dead", "read"])
+def test_a_strategy_in_nemo_2(tmp_path, more, told):
+    text = f"""
+from megatron.core.distributed import DistributedDataParallelConfig
+from nemo import lightning as nl
+from nemo.collections import llm
+
+config = llm.GPTConfig(num_layers=32, hidden_size=4096, num_attention_heads=32)
+ddp = DistributedDataParallelConfig(data_parallel_sharding_strategy="optim_grads_params")
+strategy = nl.MegatronStrategy(tensor_model_parallel_size=2, ddp=ddp{more})
+llm.train(model=llm.GPTModel(config), data=data, trainer=nl.Trainer(devices=8, num_nodes=1, strategy=strategy))
+"""
+    assert [each.split()[0] for each in inert(tmp_path, {"train.py": text})] == told

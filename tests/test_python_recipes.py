@@ -249,6 +249,15 @@ def test_megatron_bridge_with_overrides_on_the_command_line(tmp_path: Path) -> N
     assert shown(found, "precision.compute", "model.name") == ["fp8", "meta-llama/Llama-3.1-70B"]
 
 
+@pytest.mark.parametrize(("dist", "stage"), [("use_megatron_fsdp=True", 3), ("use_megatron_fsdp=False", 1), ("", 1)])
+def test_either_section_of_bridge_switches_fsdp_on(tmp_path: Path, dist: str, stage: int) -> None:
+    more = 'ddp=DistributedDataParallelConfig(data_parallel_sharding_strategy="optim_grads_params", '
+    text = BRIDGE.replace("ddp=DistributedDataParallelConfig(", f"dist=DistributedInitConfig({dist}),\n        {more}")
+    text = text.replace("import TrainingConfig", "import DistributedInitConfig, TrainingConfig")
+    found = run(tmp_path, {"train.py": text, "launch.sh": "torchrun --nnodes 4 --nproc_per_node 8 train.py\n"})
+    assert shown(found, "sharding.stage") == [stage]
+
+
 FUNCTION = """
     from megatron.bridge.models.gpt_provider import GPTModelProvider
     from megatron.bridge.training.config import ConfigContainer, TokenizerConfig, TrainingConfig

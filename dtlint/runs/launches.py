@@ -33,8 +33,10 @@ _WITH_CONFIGS = {
 }
 """Launchers that belong to a front end of their own, with its role."""
 ReadFile = Callable[[str], Source | None]
-_OF_NEMO = ("model.", "exp_manager.", "megatron_")
-"""What overrides of NeMo's configs begin with, and its examples that train Megatron models."""
+_OF_NEMO = ("--recipe", "model.", "exp_manager.", "megatron_")
+"""What overrides of NeMo's configs begin with, its examples that train Megatron models, and the option that names a
+recipe of Megatron-Bridge's.
+"""
 _NODE_RANK = ("--node-rank", "--machine-rank")
 
 

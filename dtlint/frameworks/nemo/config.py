@@ -17,6 +17,7 @@ from dtlint.frameworks.interpreter import program_name
 from dtlint.frameworks.lengths import BOUNDS
 from dtlint.frameworks.lightning.trainer import devices
 from dtlint.frameworks.nemo.spelling import NAMES, spell_in
+from dtlint.frameworks.nemo.strategy import BRIDGE_SWITCHES, idle_strategy, is_recipe, leaves_fsdp_off
 from dtlint.frameworks.options import literal_place
 from dtlint.frameworks.program import FUNCTION
 from dtlint.frameworks.recomputing import lone_methods
@@ -40,6 +41,8 @@ LAYER = "nemo-yaml"
 ARGUMENTS_LAYER = "nemo-arguments"
 _TOOL = "NeMo"
 _RECIPE = "--recipe"
+_SECTIONS = ("train.", "ddp.", "dist.", "model.", "optimizer.")
+"""Sections of Megatron-Bridge's config that its recipes are overridden in."""
 _MEGATRON = (
     "tensor_model_parallel_size", "pipeline_model_parallel_size", "micro_batch_size", "global_batch_size",
     "megatron_amp_O2",
@@ -95,11 +98,14 @@ later had no effect before. Its toy of a model and the batch are what every comm
 
 
 def recognise(program: Sequence[Word]) -> bool:
-    """Whether a program's overrides are those of a Megatron model or an experiment of NeMo's, or it is an example of
-    NeMo's with a config that its options name.
+    """Whether a program's overrides are those of a Megatron model or an experiment of NeMo's, or over a recipe of
+    Megatron-Bridge's, or it is an example of NeMo's with a config that its options name.
     """
     given = keys_given(program[1:])
     if any(name in _OVERRIDDEN or name.startswith("exp_manager.") for name in given):
+        return True
+    recipe = option(program[1:], _RECIPE)
+    if recipe is not None and is_recipe(recipe.shown) and any(name.startswith(_SECTIONS) for name in given):
         return True
     return _EXAMPLE.fullmatch(program_name(program[0])) is not None and bool(config_name(program))
 
@@ -133,7 +139,11 @@ def without_recipe(program: Sequence[Word], recipe: Word) -> Reading:
     found = without_config(program, f"the recipe {recipe.shown} is not read")
     place = stretch(program, literal_place(program[0]))
     claims = tuple(each for each in found.claims if not each.setting.startswith("launch."))
-    return found._replace(place=place, claims=claims)
+    keys = keys_of(None, overrides(program[1:]))
+    known = leaves_fsdp_off(recipe.shown, program[1:])
+    inert = tuple(idle_strategy(keys, "ddp", BRIDGE_SWITCHES)) if known else ()
+    collections = {**found.collections, **({"config.inert": inert} if inert else {})}
+    return found._replace(place=place, claims=claims, collections=collections)
 
 
 def without_config(program: Sequence[Word], why: str) -> Reading:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from dtlint.frameworks import Claim, Reading, dotted_keys
+from dtlint.frameworks import Claim, Member, Reading, dotted_keys
 from dtlint.frameworks.dotted_keys import Keys, launcher_by_default, number_at
 from dtlint.frameworks.hydra.command_line import overrides
 from dtlint.frameworks.keys import claims_of
@@ -18,6 +18,7 @@ from dtlint.frameworks.nemo.recipes import (
     recipes_model,
     spell_in,
 )
+from dtlint.frameworks.nemo.strategy import BRIDGE_SWITCHES, NEMO_SWITCHES, idle_strategy
 from dtlint.frameworks.recomputing import lone_methods
 from dtlint.frameworks.stage_cuts import keyed_cut
 from dtlint.languages.python.building import Run, Seen
@@ -140,7 +141,8 @@ def _reading(built: Built, words: Sequence[Word]) -> Reading:
     told = {claim.setting for claim in claims}
     shape = "model.name" in told or _is_bridged(built)
     hidden = (claim for claim in _hidden(built, table, told) if not (shape and claim.setting.startswith("model.")))
-    inert = tuple(lone_methods(keys, f"{model}.recompute_", not _open(built, f"{model}.recompute_granularity")))
+    methods = lone_methods(keys, f"{model}.recompute_", not _open(built, f"{model}.recompute_granularity"))
+    inert = (*methods, *_idle_strategy(built, keys, recipe))
     return Reading(
         LAYER,
         built.span,
@@ -149,6 +151,12 @@ def _reading(built: Built, words: Sequence[Word]) -> Reading:
         unread=_unread(built, recipe),
         collections={"config.inert": inert} if inert else {},
     )
+
+
+def _idle_strategy(built: Built, keys: Keys, recipe: bool) -> Iterator[Member]:
+    switches = NEMO_SWITCHES if recipe else BRIDGE_SWITCHES
+    if not any(_open(built, switch) for switch in switches):
+        yield from idle_strategy(keys, path_of("ddp", recipe), switches)
 
 
 def _cut(keys: Keys, recipe: bool) -> Iterator[Claim]:
@@ -230,7 +238,7 @@ def _derived(built: Built, keys: Keys, recipe: bool) -> Iterator[Claim]:
 def _sharding(built: Built, recipe: bool) -> Iterator[Claim]:
     """Megatron's FSDP by its strategy, else the optimizer's switch: it wins over that of the data-parallel wrapper."""
     ddp = path_of("ddp", recipe)
-    switch = _setting(built, "trainer.strategy.fsdp" if recipe else "ddp.use_megatron_fsdp")
+    switch = _fsdp_switch(built, recipe)
     path = f"{ddp}.data_parallel_sharding_strategy"
     if isinstance(switch, Value) and switch.value:
         kind = _setting(built, path)
@@ -249,6 +257,13 @@ def _sharding(built: Built, recipe: bool) -> Iterator[Claim]:
         yield Claim("sharding.stage", Unknown(unsaid or "it depends on a condition", "--set sharding.stage=N"), path)
     else:
         yield Claim("sharding.stage", default(0, "Megatron-Core"), path)
+
+
+def _fsdp_switch(built: Built, recipe: bool) -> Setting | None:
+    """The one of the switches of Megatron's FSDP that decides: one that is on, else one that is not known."""
+    found = [_setting(built, path) for path in (NEMO_SWITCHES[:1] if recipe else BRIDGE_SWITCHES)]
+    on = (each for each in found if isinstance(each, Value) and each.value)
+    return next(on, None) or next((each for each in found if not _certain(each)), None)
 
 
 def _certain(switch: Setting | None) -> bool:
