@@ -716,3 +716,13 @@ class TestComposer:
     def test_without_fsdp_it_is_ddp(self) -> None:
         text = self.text().split("fsdp_config:")[0]
         assert config("composer", text).framework == "ddp"
+
+
+WRAPPED = "from torch.nn.parallel import DistributedDataParallel\nfrom net import Net\nmodel = DistributedDataParallel(Net())\n"
+ENGINE = "import deepspeed\nfrom net import Net\nengine, *_ = deepspeed.initialize(model=Net(), config=chosen)\n"
+
+
+@pytest.mark.parametrize(("text", "said"), [(WRAPPED, "batch.global = 64"), (ENGINE, '"train_batch_size": 64')])
+def test_words_of_a_front_end_that_the_program_does_not_use_are_not_said(tmp_path: Path, text: str, said: str) -> None:
+    files = {"train__py": text, "run__sh": "torchrun --nproc_per_node 8 train.py\n"}
+    assert plan_of(tmp_path, "run.sh", **files).dialect.spell("batch.global", 64) == said

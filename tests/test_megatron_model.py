@@ -48,7 +48,7 @@ class TestPipeline:
                 "--account-for-loss-in-pipeline-split",
                 "40 layers and what is counted as one make 41, no multiple of PP 4",
             ),
-            ("--num-layers-per-virtual-pipeline-stage 3", "the 10 layers of a stage do not divide into chunks of 3"),
+            ("--num-layers-per-virtual-pipeline-stage 4", "the 10 layers of a stage do not divide into chunks of 4"),
             ("--pipeline-model-parallel-layout Et|t|tL", "its 3 stages are no multiple of PP 4"),
             ("--pipeline-model-parallel-layout Et|t|t|tL", "it has 4 layers, the model 40"),
         ],

@@ -348,6 +348,45 @@ def test_a_mean_times_the_ranks(text: str) -> None:
     assert len(found("code.overscaled_losses", text)) == 1
 
 
+PASS = "for x, y in batches:\n        loss = criterion(model(x), y)\n        loss = loss * dist.get_world_size()\n"
+STEPS = f"def epoch(model, batches, criterion):\n    {PASS}        loss.backward()\n"
+TRAINER = (
+    "class Trainer:\n    def __init__(self, criterion):\n        self.criterion = criterion\n"
+    "    def epoch(self):\n        for x, y in batches:\n            loss = self.criterion(model(x), y)\n"
+    "            (loss * world_size).backward()\n"
+)
+MADE = "mean = torch.nn.CrossEntropyLoss()\n"
+HANDED = {
+    "by position": (STEPS, MADE + "epoch(model, batches, mean)\n", 1),
+    "by name": (STEPS, "epoch(model, batches, criterion=torch.nn.MSELoss().cuda())\n", 1),
+    "a function": (STEPS, "epoch(model, batches, F.cross_entropy)\n", 1),
+    "to an object": (TRAINER, "Trainer(torch.nn.CrossEntropyLoss()).epoch()\n", 1),
+    "two means": (STEPS, MADE + "epoch(model, batches, mean)\nepoch(model, batches, torch.nn.MSELoss())\n", 1),
+    "one that may be a sum": (STEPS, MADE + "epoch(model, batches, mean)\nepoch(model, batches, chosen)\n", 0),
+    "a loss of its own": (STEPS, "epoch(model, batches, OwnLoss())\n", 0),
+    "an object with a loss of its own": (TRAINER, "Trainer(OwnLoss()).epoch()\n", 0),
+    "by nobody": (STEPS, "", 0),
+    "a default for want of another": (
+        STEPS.replace("    for x", "    if criterion is None:\n        criterion = torch.nn.MSELoss()\n    for x", 1),
+        "epoch(model, batches, OwnLoss())\n",
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize(("steps", "start", "count"), HANDED.values(), ids=HANDED)
+def test_a_mean_that_the_caller_hands_over(steps: str, start: str, count: int) -> None:
+    assert len(found("code.overscaled_losses", steps + start)) == count
+
+
+def test_a_mean_that_another_file_hands_over() -> None:
+    helpers = "import torch.distributed as dist\n" + STEPS
+    start = "from helpers import epoch\nepoch(model, batches, {})\n"
+    mean, own = start.format("torch.nn.CrossEntropyLoss()"), start.format("OwnLoss()")
+    assert len(found("code.overscaled_losses", mean, helpers=helpers)) == 1
+    assert found("code.overscaled_losses", own, helpers=helpers) == []
+
+
 REASONED = {
     "a sum": scaled("F.cross_entropy(model(x), y, reduction='sum') * world_size"),
     "a sum over the tokens of all": scaled("F.cross_entropy(model(x), y) * world_size / tokens"),

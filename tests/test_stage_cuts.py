@@ -79,6 +79,23 @@ def test_stages_of_sizes_that_are_not_known_may_be_even(tree, more, fires):
     assert ("stage-imbalance" in found()) is fires
 
 
+@pytest.mark.parametrize(
+    ("layers", "size", "rules"),
+    [
+        (40, 2, {RULE}),  # 5 layers a stage are two whole chunks, and one is left over
+        (56, 2, {RULE}),  # 7 layers a stage: three chunks
+        (40, 3, {"stage-split-mismatch"}),  # one chunk would be whole, had it 5 layers
+        (64, 3, {"stage-split-mismatch"}),  # and two of the 8, had they 4
+        (64, 2, set()),
+        (60, 2, {RULE}),  # 60 layers on 8 stages
+    ],
+)
+def test_chunks_that_do_not_come_out_whole_are_told_once(tree, layers, size, rules):
+    text = MEGATRON.format(more=f"--num-layers-per-virtual-pipeline-stage {size}")
+    tree({"run.sh": text.replace("--num-layers 32", f"--num-layers {layers}")})
+    assert found() & {RULE, "stage-split-mismatch"} == rules
+
+
 def test_the_config_of_a_program(tree):
     start = "parallel_state.initialize_model_parallel(pipeline_model_parallel_size=4)\n"
     config = "TransformerConfig(num_layers=46, hidden_size=4096, num_attention_heads=32{more})\n"

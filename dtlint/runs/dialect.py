@@ -74,12 +74,17 @@ _SPEAK_FOR = (
     "olmo",
 )
 """Layers that write a setting in the words of the framework in charge."""
+_OF_TORCH = ("fsdp-python", "ddp-python")
+"""Layers of torch's own wrappers, which any program of it may take up: their words are said where there is none yet."""
 
 
 def dialect_of(readings: Sequence[Reading], framework: str) -> Dialect:
-    """The dialect of these readings: those that state a setting speak for it, else the first one that knows it."""
+    """The dialect of these readings: those that state a setting speak for it, else the first one that knows it.
 
-    speaking = sorted(readings, key=lambda reading: not reading.claims)
+    A package's reader that found nothing of its own has no say: `"train_batch_size"` is no word of plain DDP.
+    """
+
+    speaking = sorted(filter(_may_speak, readings), key=lambda reading: not reading.claims)
 
     def home(setting: str) -> Span | None:
         for reading in speaking:
@@ -141,6 +146,10 @@ def _added(reading: Reading, setting: str, value: Plain, framework: str) -> tupl
     spelled = _spelled(reading, setting, value, framework)
     edit = added(reading, spelled) if spelled else None
     return () if edit is None else (edit,)
+
+
+def _may_speak(reading: Reading) -> bool:
+    return bool(reading.claims) or reading.place is not None or reading.layer in _OF_TORCH
 
 
 def _states(reading: Reading, setting: str) -> bool:

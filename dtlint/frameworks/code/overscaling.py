@@ -12,11 +12,14 @@ from dtlint.frameworks.code.loss_factors import bound, counts_ranks, factors, is
 from dtlint.frameworks.code.mentions import mentions
 from dtlint.frameworks.pytorch.step_area import values_of
 from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.called import argument_node
+from dtlint.languages.python.callers import callers
 from dtlint.languages.python.calls import called
-from dtlint.languages.python.names import qualified
+from dtlint.languages.python.names import lookup, qualified
 from dtlint.languages.python.places import Place, place_of
-from dtlint.languages.python.program import Program
-from dtlint.languages.python.reach import stands
+from dtlint.languages.python.program import Definition, Program
+from dtlint.languages.python.reach import enclosing_function, stands
+from dtlint.languages.python.tree import Module, Scope, Site
 
 _MAX_DEPTH = 8
 _REASONS = re.compile(
@@ -86,7 +89,7 @@ def _is_mean(place: Place, depth: int) -> bool:
             [side for side in sides if counts_ranks(side) is not True], depth
         )
     if isinstance(node, ast.Call):
-        return _is_mean_call(place, node)
+        return _is_mean_call(place, node, depth)
     return bool(dotted(node)) and _all_means(list(_bound_to(place, dotted(node))), depth)
 
 
@@ -104,13 +107,49 @@ def _bound_to(place: Place, name: str) -> Iterator[Place]:
             yield inner
 
 
-def _is_mean_call(place: Place, node: ast.Call) -> bool:
+def _is_mean_call(place: Place, node: ast.Call, depth: int) -> bool:
     if isinstance(node.func, ast.Attribute) and node.func.attr == "mean" and not node.args:
         return True
     if called(place) in _MEANS:
         return True
-    built = [(scope, value) for scope, value in values_of(place, node.func) if isinstance(value, ast.Call)]
-    return bool(built) and all(_is_criterion(place._replace(scope=scope), value) for scope, value in built)
+    return _is_mean_criterion(place.at(node.func), depth)
+
+
+def _is_mean_criterion(place: Place, depth: int) -> bool:
+    """Whether what is called is a mean of torch's wherever it comes from: built in sight, kept as an attribute, or
+    handed over by every call of the function that it is a parameter of.
+    """
+    if depth > _MAX_DEPTH or not place.budget.spend():
+        return False
+    if isinstance(place.node, ast.Call):
+        return _is_criterion(place, place.node)
+    if not dotted(place.node):
+        return False
+    if set(qualified(place.module, place.node, place.scope)) & _MEANS:
+        return True
+    bound_to = [place._replace(scope=scope, node=value) for scope, value in values_of(place, place.node)]
+    sources = [source for source in bound_to if not _is_none(source.node)] + _given(place, dotted(place.node))
+    return bool(sources) and all(source is not None and _is_mean_criterion(source, depth + 1) for source in sources)
+
+
+def _is_none(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def _given(place: Place, name: str) -> list[Place | None]:
+    """What each call of the function that a name is a parameter of passes for it; None where that is not written, or
+    no call is in sight."""
+    function, (holder, bindings) = enclosing_function(place.scope), lookup(place.scope, name)
+    if function is None or holder is not function or all(binding.kind != "parameter" for binding in bindings):
+        return []
+    calling = callers(place.program, Definition(place.module, function))
+    return [_argument(place, function, name, module, site) for module, site in calling] or [None]
+
+
+def _argument(place: Place, function: Scope, name: str, module: Module, site: Site) -> Place | None:
+    node = argument_node(function, name, site.node)
+    here = place_of(place.program, module, site)
+    return here._replace(node=node, budget=place.budget) if node is not None else None
 
 
 def _is_criterion(place: Place, built: ast.Call) -> bool:

@@ -51,12 +51,18 @@ def _layout(given: Given, layers: int, stages: int) -> str:
 
 
 def _chunk(given: Given, layers: int, stages: int) -> str:
-    """--num-layers-per-virtual-pipeline-stage cuts a stage's layers."""
-    size, counted = given.number(_CHUNK), layers + sum(given.has(flag) for flag in EXTRAS)
-    if not size or counted % stages or any(given.has(flag) for flag in ENDS):
+    """--num-layers-per-virtual-pipeline-stage cuts a stage's layers.
+
+    Where the whole chunks that it makes do not divide equal stages either, that is what layers over stages x chunks
+    tell already.
+    """
+    extras = sum(given.has(flag) for flag in EXTRAS)
+    size, counted = given.number(_CHUNK), layers + extras
+    if not size or size < 0 or counted % stages or any(given.has(flag) for flag in ENDS):
         return ""
     each = counted // stages
-    return f"the {each} layers of a stage do not divide into chunks of {size}" if each % size else ""
+    told = stages > 1 and not extras and not given.has(_LAYOUT) and each % max(1, each // size)
+    return f"the {each} layers of a stage do not divide into chunks of {size}" if each % size and not told else ""
 
 
 def _ends(given: Given, layers: int, stages: int) -> str:
