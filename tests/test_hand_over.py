@@ -442,7 +442,7 @@ Trainer(model=model, args=told).train()
             ("--use_lora", ("", ""), 16, "bf16"),
             ("--use_lora --lora_r 4", ("", ""), 4, "bf16"),
             ("--use_lora --q_lora", ("", ""), 16, "nf4"),
-            ("--use_lora", ("r=args.lora_r", "modules_to_save=['lm_head']"), "?", "?"),
+            ("--use_lora", ("r=args.lora_r", "modules_to_save=['lm_head']"), 8, "bf16"),
             ("--use_lora", ("r=args.lora_r", ""), 8, "bf16"),
             ("--use_lora", ('"gpt2", ', '"gpt2", load_in_8bit=eight(), '), 16, "?"),
             ("--use_lora", ("import argparse", "import unsloth, argparse"), 16, "?"),

@@ -83,7 +83,7 @@ class TestPyTorchJob:
             ("[python, train.py]", "DDP(net, device_ids=[local])", True),
             ("[torchrun, /workspace/train.py]", "DDP(net, device_ids=[local])", False),
             ("[python, /workspace/train.py]", "DDP(net)", False),
-            ("[python, /workspace/other/train.py]", "DDP(net, device_ids=[local])", False),
+            ("[python, /workspace/other/more.py]", "DDP(net, device_ids=[local])", False),
             ("[python, /workspace/train.py]", "DDP(net, device_ids=[local])\nmp.spawn(main, nprocs=8)", False),
         ],
     )

@@ -29,7 +29,8 @@ def _unknown(readings: Sequence[Reading]) -> Iterator[Member]:
     if parser is None:
         return
     own, closed = _own(parser), _text(parser, "closed") == "yes"
-    for member in _members(readings, "trainer.strange"):
+    read = readings if _text(parser, "line") != "no" else [each for each in readings if each.layer != _TYPED]
+    for member in _members(read, "trainer.strange"):
         name = _text(member, "name").replace("-", "_")
         declared = any(each.startswith(name) or name == f"no_{each}" for each in own)
         if not declared and (closed or _text(member, "suggestion")):

@@ -96,6 +96,8 @@ def _format(call: Call) -> Setting | None:
     config = passed(call, _CONFIG)
     if own is not None or not config:
         return own
+    if all(_is_nothing(evaluate(item.place)) for item in config):
+        return None
     ends = [way.end for item in config for way in ways(item.place)]
     built = [end for end in ends if isinstance(end, Place) and called(end) in _QUANTIZERS]
     if len(ends) == 1 and built:

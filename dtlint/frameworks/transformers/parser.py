@@ -42,8 +42,8 @@ _DEEPEST = 8
 
 def read(program: Program) -> Reading:
     """The collection `trainer.parser`: one member where the program has one HfArgumentParser with TrainingArguments:
-    `names` (the arguments that it declares itself), `closed` (yes where it refuses all others). Where it is closed,
-    `program.parser` too.
+    `names` (the arguments that it declares itself), `closed` (yes where it refuses all others), `line` (no where it
+    is given files and never the command line). Where it is closed, `program.parser` too.
     """
     found = list(calls(program, _PARSERS))
     if len(found) != 1 or not isinstance(found[0].place.node, ast.Call):
@@ -52,13 +52,13 @@ def read(program: Program) -> Reading:
     if not any("trainer" in ends for ends in classes):
         return Reading(LAYER)
     place = found[0].head
-    closed = (
-        all("other" not in ends for ends in classes) and not _tolerates(program) and not _reads_files_alone(program)
-    )
-    strict = (_strict(program, place),) if closed else ()
+    closed = all("other" not in ends for ends in classes) and not _tolerates(program)
+    of_files = _reads_files_alone(program)
+    strict = (_strict(program, place),) if closed and not of_files else ()
     fields = {
         "names": written(tuple(sorted(program.arguments)), place),
         "closed": written("yes" if closed else "no", place),
+        "line": written("no" if of_files else "yes", place),
     }
     return Reading(LAYER, collections={"trainer.parser": (Member(place, fields),), "program.parser": strict})
 

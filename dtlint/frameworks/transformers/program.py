@@ -269,7 +269,7 @@ def _frozen(program: Program) -> Iterator[Claim]:
     """
     adapters, few_bits = list(adapter_claims(program)), list(few_bits_claims(program))
     yield from (*adapters, *few_bits)
-    certain = any(claim.name == "model.lora_rank" and isinstance(claim.value, Value) for claim in adapters)
+    certain = any(claim.setting == "model.lora_rank" and isinstance(claim.value, Value) for claim in adapters)
     if certain and not few_bits and not any(_few_bits(program)):
         yield from _stored(program)
 
