@@ -56,7 +56,7 @@ def settings(
         (", quantization_config=BitsAndBytesConfig(load_in_4bit=True) if ddp else None", None),
         (", quantization_config=read()", None),
         (", load_in_8bit=os.path.exists('few')", None),
-        (", load_in_8bit=False", "bf16"),
+        (", load_in_8bit=False", "fp16"),
     ],
 )
 def test_the_load_says_how_frozen_weights_are_stored(tmp_path: Path, loaded: str, stored: str | None) -> None:
