@@ -119,13 +119,17 @@ def modulus(conditions: Iterable[tuple[Place, Guard]]) -> Setting | None:
 
 def _certain(place: Place) -> Setting | None:
     """A number that follows from what several statements write (`if size > MOST: steps = size // MOST`)."""
-    value = evaluate(place._replace(budget=Budget(300)))
-    number = value.value if isinstance(value, Value) and value.origin.kind == "written" else None
-    return value if isinstance(number, int) and not isinstance(number, bool) and number > 1 else None
+    value = _several(evaluate(place._replace(budget=Budget(300))))
+    return value if value is not None and value.origin.kind == "written" else None
 
 
 def _by_default(place: Place) -> Setting | None:
     """An accumulation that a command may set and that has a value without."""
-    value = evaluate(place._replace(budget=Budget()))
+    return _several(evaluate(place._replace(budget=Budget())))
+
+
+def _several(value: Setting) -> Value | None:
+    """A number of batches that is known and larger than one."""
     number = value.value if isinstance(value, Value) else None
-    return value if isinstance(number, int) and not isinstance(number, bool) and number > 1 else None
+    is_count = isinstance(number, int) and not isinstance(number, bool) and number > 1
+    return value if isinstance(value, Value) and is_count else None

@@ -38,8 +38,6 @@ ARGUMENTS_NAME = "TrainingArguments"
 _TRAINERS = ("transformers.Trainer", "transformers.Seq2SeqTrainer")
 _GROUPING_TRAINERS = tuple(f"trl.{name}" for name in ("GRPOTrainer", "RLOOTrainer"))
 _ACCELERATOR = ("accelerate.Accelerator",)
-_FEW_BITS = ("load_in_4bit", "load_in_8bit")
-"""Arguments of from_pretrained that quantize."""
 _OTHER_LOADERS = re.compile(
     r"\bunsloth\b|from_quantized|auto_gptq|\bhqq\b|quanto|torchao|replace_with_bnb|bitsandbytes\.nn"
 )
@@ -281,18 +279,13 @@ def _stored(program: Program) -> Iterator[Claim]:
 
 
 def _few_bits(program: Program) -> Iterator[Span]:
-    """Where the program may be told to quantize weights, or has a library that does."""
+    """Where a load may be told to quantize weights, or the program has a library that does."""
     loads = _standing(program, LOADERS)
-    yield from (call.head for call in loads if call.open or any(_is_few(call, name) for name in _FEW_BITS))
+    yield from (call.head for call in loads if call.open)
     for module in program.modules.values():
         found = _OTHER_LOADERS.search(module.source.text)
         if found is not None:
             yield module.source.span(*found.span())
-
-
-def _is_few(call: Call, name: str) -> bool:
-    value = argument(call, name)
-    return value is not None and not (isinstance(value, Value) and not value.value)
 
 
 _SPELLINGS = {setting: name for name, setting in reversed(list(SETTINGS.items()))}
