@@ -37,7 +37,8 @@ for batch in data:
 
 def told(tree, start: str, loop: str, model: str, **files: str) -> bool:
     tree({"run.sh": start, "ds.json": SECTION, "train.py": IMPORTS + loop.format(model=model), **files})
-    return "activation-checkpointing-inert" in [each.rule for each in check([Path("run.sh")]).findings]
+    found = [each for each in check([Path("run.sh")]).findings if each.rule == "activation-checkpointing-inert"]
+    return any(each.message.startswith("the activation_checkpointing section") for each in found)
 
 
 @pytest.mark.parametrize(("start", "loop"), [(ACCELERATE, PREPARED), (DEEPSPEED, INITIALIZED)])
@@ -81,3 +82,39 @@ def test_the_model_may_be_built_in_another_file(tree) -> None:
 def test_another_model_out_of_sight_may_recompute(tree) -> None:
     second = PREPARED.replace("prepare(model,", "prepare(model, critic,").replace("model, optimizer, loader =", "x =")
     assert not told(tree, ACCELERATE, second, f"from ours import critic_of\nmodel = {LOAD}\ncritic = critic_of(8)")
+
+
+TRAINED = """parser = argparse.ArgumentParser()
+parser.add_argument("--deepspeed")
+{model}
+arguments = TrainingArguments("out", bf16=True, gradient_checkpointing=True, deepspeed=parser.parse_args().deepspeed)
+Trainer(model=model, args=arguments, train_dataset=data).train()
+"""
+HANDED = "torchrun --nproc_per_node 8 train.py --deepspeed ds.json\n"
+TRAINER = "import argparse\nfrom transformers import Trainer, TrainingArguments\n"
+
+
+@pytest.mark.parametrize(
+    ("start", "loop", "model"),
+    [
+        (HANDED, TRAINER + TRAINED, f"model = {LOAD}"),
+        (ACCELERATE, PREPARED, f"model = {LOAD}\nmodel.gradient_checkpointing_enable()"),
+    ],
+)
+def test_recomputation_of_torch_keeps_nothing_on_the_host(tree, start: str, loop: str, model: str) -> None:
+    tree({"run.sh": start, "ds.json": SECTION, "train.py": IMPORTS + loop.format(model=model)})
+    found = [each for each in check([Path("run.sh")]).findings if each.rule == "activation-checkpointing-inert"]
+    assert [(each.severity, each.span.line) for each in found] == [("warning", 2)]
+    assert "cpu_checkpointing changes nothing" in found[0].message
+
+
+@pytest.mark.parametrize(
+    ("section", "model"),
+    [
+        (SECTION, "from ours import Net\nmodel = Net(recompute=deepspeed.checkpointing.checkpoint)"),
+        (SECTION.replace('"cpu_checkpointing": true', '"cpu_checkpointing": false'), f"model = {LOAD}"),
+    ],
+)
+def test_a_section_that_is_read_or_asks_for_nothing_on_the_host_is_fine(tree, section: str, model: str) -> None:
+    tree({"run.sh": HANDED, "ds.json": section, "train.py": IMPORTS + TRAINER + TRAINED.format(model=model)})
+    assert "activation-checkpointing-inert" not in [each.rule for each in check([Path("run.sh")]).findings]

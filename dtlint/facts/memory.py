@@ -87,6 +87,12 @@ def weights_only_bytes(plan: Plan) -> FactValue:
     return held if isinstance(held, Unknown) else 2 * lower(held)
 
 
+@register("checkpointing.by_deepspeed", "flag", "", ("checkpointing.activations",), "deepspeed-checkpointing")
+def by_deepspeed(plan: Plan) -> FactValue:
+    """Whether the program speaks of DeepSpeed's function of recomputation, which reads the section of its config."""
+    return bool(plan.collection("code.deepspeed_checkpoints"))
+
+
 @register(
     "memory.activations_bytes",
     "number",
@@ -101,6 +107,18 @@ def activations_bytes(plan: Plan) -> FactValue:
 
 def _activations(found: Memory) -> float:
     return found.parts.get("activations", 0.0) + found.parts.get("working", 0.0)
+
+
+@register(
+    "memory.kept_inputs_bytes",
+    "number",
+    "bytes",
+    ("batch.micro", "data.sequence_length", "checkpointing.activations", "parallel.sequence"),
+    "korthikanti",
+)
+def kept_inputs_bytes(plan: Plan) -> FactValue:
+    """The same without what one layer takes while it is recomputed: the inputs of the layers, if all are."""
+    return _memory(plan, lambda found: found.parts.get("activations", 0.0))
 
 
 @register(

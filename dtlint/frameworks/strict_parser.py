@@ -78,11 +78,21 @@ def read(program: Program) -> Reading:
     if ranks and rank is None:
         return Reading(LAYER)
     name = _file_name(program.main)
-    flags = tuple(sorted({*_flags(program), *_of_libraries(handed)}))
+    flags = _all_flags(program, handed)
     fields = {"flags": written(flags, place), **texts(place, program=name, taker=name, declared="", both="")}
     if rank is None:
         return Reading(LAYER, collections={COLLECTION: (Member(place, fields),)})
     return Reading(LAYER, collections={COLLECTION: (_with_rank(Member(place, fields), rank),)})
+
+
+def taken_flags(program: Program) -> tuple[str, ...] | None:
+    """All flags that may be declared anywhere in a program, None where its parser may take others or other words."""
+    handed = tuple(_handed(program))
+    return None if _is_open(program) or any(map(_may_add, handed)) else _all_flags(program, handed)
+
+
+def _all_flags(program: Program, handed: Iterable[Place]) -> tuple[str, ...]:
+    return tuple(sorted({*_flags(program), *_of_libraries(handed)}))
 
 
 def _is_made(rank: _Rank, found: Place) -> bool:
@@ -116,11 +126,11 @@ def _strict(program: Program) -> Iterator[Place]:
     for module, site in called_by_name(program, _PARSES):
         place = place_of(program, module, site)
         node = site.node
-        if isinstance(node, ast.Call) and _reads_words(place, node) and stands(place) and _is_parser(place, node):
+        if isinstance(node, ast.Call) and reads_words(place, node) and stands(place) and is_parser(place, node):
             yield place
 
 
-def _reads_words(place: Place, node: ast.Call) -> bool:
+def reads_words(place: Place, node: ast.Call) -> bool:
     """Whether a call parses what the program was started with, or what another parser has left of it."""
     return not node.keywords and all(_are_words(place, item) for item in node.args)
 
@@ -139,7 +149,8 @@ def _is_rest(binding: Binding) -> bool:
     return last == _KNOWN_ONLY and binding.path == (1,)
 
 
-def _is_parser(place: Place, node: ast.Call) -> bool:
+def is_parser(place: Place, node: ast.Call) -> bool:
+    """Whether a call is of a method of argparse's parser."""
     return isinstance(node.func, ast.Attribute) and _are_parsers(place.at(node.func.value))
 
 

@@ -14,6 +14,7 @@ from dtlint.runs.beside import ARGUMENTS
 from dtlint.runs.called_elsewhere import without_called
 from dtlint.runs.changed import as_changed, as_handed_over
 from dtlint.runs.dialect import dialect_of
+from dtlint.runs.dropped_words import without_dropped
 from dtlint.runs.engine_config import with_awaited_config
 from dtlint.runs.expect import with_expectations
 from dtlint.runs.forks import UNKNOWN, as_of_a_fork, fork_of
@@ -50,7 +51,7 @@ def run_of(tree: Tree, options: Options, parts: Parts, launch: Launch | None = N
     """One plan of what was read for it: settled, handed on, with what the files around tell of versions."""
     sources, argv = parts.sources, launch.argv if launch is not None else ()
     read = with_awaited_config(with_program(parts.readings, argv, sources))
-    own = with_own_loops(with_own_groups(_without_inner_wrapper(_under_own_parser(read))))
+    own = without_dropped(with_own_loops(with_own_groups(_without_inner_wrapper(_under_own_parser(read)))))
     readings = with_spread_tasks(as_handed_over(with_own_batch(as_changed(own))))
     folders = _folders(tree, sources)
     around = versions_around(tree, folders, readings)

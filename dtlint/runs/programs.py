@@ -49,7 +49,7 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
 
     `words` are the script's arguments as the launch passes them, None without a launch.
     """
-    from dtlint.frameworks import environment_python, frozen_python, strict_parser, unrecomputed_python
+    from dtlint.frameworks import environment_python, frozen_python, lenient_parser, strict_parser, unrecomputed_python
     from dtlint.frameworks.accelerate import program as accelerator_python
     from dtlint.frameworks.code import own_loop, trainer_states
     from dtlint.frameworks.deepspeed import experts as deepspeed_experts
@@ -94,7 +94,7 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
         from dtlint.frameworks.megatron import program as megatron_python
 
         readings.append(megatron_python.read(program))
-    readings.extend((transformers_assigned.read(program), strict_parser.read(program)))
+    readings.extend((transformers_assigned.read(program), strict_parser.read(program), lenient_parser.read(program)))
     parser = transformers_parser.read(program)
     readings.extend((parser, transformers_parser.read_line(program, words or (), parser)))
     return [(reading.place.source if reading.place is not None else entry, reading) for reading in readings]

@@ -69,10 +69,7 @@ def _collectors(words: set[str]) -> Iterator[tuple[str, Collector]]:
         from dtlint.frameworks.code.loss_scales import unscaled_units
 
         yield "code.unscaled_units", unscaled_units
-    if "from_pretrained" in words:
-        from dtlint.frameworks.code.obstacles import obstacles
-
-        yield "code.obstacles", obstacles
+    yield from _of_recomputation(words)
     if "DataParallel" in words:
         from dtlint.frameworks.code.data_parallels import data_parallels
 
@@ -103,6 +100,17 @@ def _collectors(words: set[str]) -> Iterator[tuple[str, Collector]]:
     from dtlint.frameworks.code.guarded import guarded_collectives
 
     yield "code.guarded_collectives", guarded_collectives
+
+
+def _of_recomputation(words: set[str]) -> Iterator[tuple[str, Collector]]:
+    """What is asked of how activations are recomputed."""
+    from dtlint.frameworks.code.deepspeed_checkpoints import deepspeed_checkpoints
+
+    yield "code.deepspeed_checkpoints", deepspeed_checkpoints
+    if "from_pretrained" in words:
+        from dtlint.frameworks.code.obstacles import obstacles
+
+        yield "code.obstacles", obstacles
 
 
 def _of_data(words: set[str]) -> Iterator[tuple[str, Collector]]:

@@ -35,6 +35,8 @@ ARGUMENTS = "config.arguments"
 """The collection of the Trainer's arguments of numbers."""
 ARGUMENTS_NAME = "TrainingArguments"
 """What the names of classes end with that hold the Trainer's arguments."""
+ARGUMENT_CLASSES = (*_ARGUMENTS, *_TRL)
+"""The classes of the Trainer's arguments, and of those that TRL adds to them."""
 _TRAINERS = ("transformers.Trainer", "transformers.Seq2SeqTrainer")
 _GROUPING_TRAINERS = tuple(f"trl.{name}" for name in ("GRPOTrainer", "RLOOTrainer"))
 _ACCELERATOR = ("accelerate.Accelerator",)
@@ -63,7 +65,7 @@ SETTINGS: Mapping[str, str] = {
 def read(program: Program) -> Reading:
     """What the program tells the Trainer; no front end if it has no Trainer. The values of command-line arguments are
     claimed by the reader of the command line."""
-    configs = _standing(program, (*_ARGUMENTS, *_TRL))
+    configs = _standing(program, ARGUMENT_CLASSES)
     frontend = _frontend(program, configs)
     if not frontend:
         return Reading(LAYER, claims=tuple(_only_model(program)), files=_model_file(program))
@@ -83,7 +85,7 @@ def _grouping(program: Program) -> Iterator[Member]:
 
 def builds_on_trainer(program: Program) -> bool:
     """Whether the Trainer, or one of TRL's that stands on it, trains the program's model."""
-    return _frontend(program, _standing(program, (*_ARGUMENTS, *_TRL))) in _OF_TRAINER
+    return _frontend(program, _standing(program, ARGUMENT_CLASSES)) in _OF_TRAINER
 
 
 def _frontend(program: Program, configs: list[Call]) -> str:
