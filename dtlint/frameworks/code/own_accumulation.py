@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import chain, islice
 
 from dtlint.frameworks import Claim
+from dtlint.frameworks.code.accumulated import accumulated
 from dtlint.frameworks.code.microsteps import conditions_in, steps_of
 from dtlint.frameworks.code.own_batches import stays
 from dtlint.languages.python.bindings import dotted
@@ -41,7 +42,13 @@ _NAMES = ("id", "attr", "arg")
 
 
 def accumulation_claims(program: Program) -> Iterator[Claim]:
-    """The number of batches; nothing where each backward pass is followed by a step and no name speaks of it."""
+    """The number of batches that all loops tell, else what divides and counts there, and what it is called; nothing
+    where each backward pass is followed by a step and no name speaks of it.
+    """
+    whole = accumulated(program)
+    if isinstance(whole, Value) and stays(program, whole):
+        yield Claim(_SETTING, whole, "the loop around backward")
+        return
     places = islice(chain(_divisors(program), _named(program)), _MOST)
     found = [_number(place) for place in places]
     first = found[0] if found else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dtlint.frameworks import Claim, Reading
-from dtlint.frameworks.code.accumulated import accumulated
 from dtlint.frameworks.process_groups import group_claims
 from dtlint.frameworks.pytorch.device_mesh import shard_group
 from dtlint.frameworks.pytorch.fsdp_policies import Parameter, offload_claims, precision_claims
@@ -45,15 +44,9 @@ def read(program: Program) -> Reading:
         return Reading(LAYER)
     read_one = _read_second if found is second else _read_first
     reading = agreed([read_one(program, found, _root(wraps)) for wraps in trained(program, found)])
-    reading = reading._replace(claims=(*reading.claims, *group_claims(program), *_accumulation(program)))
+    reading = reading._replace(claims=(*reading.claims, *group_claims(program)))
     rival = any(stands(call.place) is not False for call in calls(program, DDP))
     return _conditional(reading, _root(found)) if rival and not _certain(found) else reading
-
-
-def _accumulation(program: Program) -> list[Claim]:
-    """The batches that the program's own loop adds up before the optimizer steps."""
-    count = accumulated(program)
-    return [] if count is None else [Claim("batch.accumulation", count, "the loop around backward")]
 
 
 def _conditional(reading: Reading, root: Call) -> Reading:
