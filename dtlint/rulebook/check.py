@@ -12,23 +12,18 @@ from dtlint.record import NamedTuple
 from dtlint.rulebook.branches import as_combined
 from dtlint.rulebook.confidence import confidence
 from dtlint.rulebook.cures import proposals
+from dtlint.rulebook.doubts import as_certain
 from dtlint.rulebook.earned import as_earned, asked_runs, remark
 from dtlint.rulebook.evidence import MOST_RELATED, evidence, joined
 from dtlint.rulebook.finding import Finding, Remedy, Summary, Undecided
-from dtlint.rulebook.forked import as_of_releases
-from dtlint.rulebook.hits import Hit, by_cause, on_runs, on_tree, tree_of, undecided, values_told
+from dtlint.rulebook.hits import Around, Hit, by_cause, on_runs, on_tree, tree_of, undecided, values_told
 from dtlint.rulebook.ignores import COLLECTIONS, Ignore, collections_of, hiding, ignores_in, left_out, standing_before
-from dtlint.rulebook.lesser import as_left_over, as_put_aside, as_single, as_sketched, as_uncalled, as_weighed
-from dtlint.rulebook.machines import as_started
 from dtlint.rulebook.price import Priced, Watch, priced_proposals, remedies_of
 from dtlint.rulebook.ready import ReadyRule, formula_of
-from dtlint.rulebook.reasons import with_reason
 from dtlint.rulebook.rule import SEVERITIES, WORST_FIRST, Rule, Severity
-from dtlint.rulebook.slight import as_noticed
 from dtlint.rulebook.stopped import cause_of, idle_runs, is_moot, remarks
 from dtlint.rulebook.summary import summary_of
 from dtlint.rulebook.toll import cost_of, cost_of_tree
-from dtlint.rulebook.unlaunched import as_known
 from dtlint.runs.model import Run, RunSet
 
 MOST_PRICED = 100
@@ -86,7 +81,8 @@ def check(runs: RunSet, rules: Sequence[Rule], config: Config) -> Report:
     others = [rule for rule in ready if rule not in about_ignores]
     marks = [*on_runs(runs, others), *on_tree(runs, tree_of(runs), others)]
     asked = asked_runs(runs)
-    hits = as_combined(tuple(_sure(mark, runs, asked) for mark in marks if isinstance(mark, Hit)), runs.runs)
+    around = Around(runs.runs, runs.sources, asked, runs.asked)
+    hits = as_combined(tuple(as_certain(mark, around) for mark in marks if isinstance(mark, Hit)), runs.runs)
     open_rules = undecided(marks)
     ignores, new_ignores = _ignores(runs, config)
     sightings, unused = _without_ignored(_sighted(hits, config), ignores)
@@ -110,20 +106,6 @@ def check(runs: RunSet, rules: Sequence[Rule], config: Config) -> Report:
     return Report(
         _in_order(findings), open_rules, summary, runs.runs, in_force, said, tuple(each.finding for each in moot)
     )
-
-
-def _sure(hit: Hit, runs: RunSet, asked: frozenset[int]) -> Hit:
-    """A hit with the outcome that is certain, by what is known of its run, whether somebody asks about that, and what
-    is said beside its place.
-    """
-    weighed = as_weighed(as_of_releases(as_known(hit, runs.runs), runs.runs), runs.runs)
-    sure = with_reason(as_started(as_single(weighed, runs.runs)), runs.sources)
-    named = hit.run is not None and not runs.asked.isdisjoint(runs.runs[hit.run].files)
-    used = sure if named else as_uncalled(sure)
-    if hit.run in asked:
-        return used
-    slight = as_noticed(as_put_aside(as_sketched(used, runs.runs), runs.sources))
-    return as_left_over(slight, runs.runs)
 
 
 def _without_known(

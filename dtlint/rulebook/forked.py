@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from dtlint.rulebook.hits import Hit
+from dtlint.rulebook.hits import Around, Hit
 from dtlint.runs.forks import FORKED, UNKNOWN, reads
 from dtlint.runs.model import Run
 
@@ -12,15 +10,13 @@ _OF_FILES = UNKNOWN.partition(".")[0] + "."
 """How collections of what stands in files and command lines begin."""
 
 
-def as_of_releases(hit: Hit, runs: Sequence[Run]) -> Hit:
-    """A hit with the outcome that is certain: of a rule about the releases, advice for a program that is a fork."""
-    if hit.run is None or not hit.ready.rule.stock:
-        return hit
-    run = runs[hit.run]
+def of_a_fork(hit: Hit, around: Around) -> str | None:
+    """What is said of a hit of a rule about the releases whose program is a fork; None where it is none."""
+    run = around.run(hit)
+    if run is None or not hit.ready.rule.stock:
+        return None
     fork = run.plan.dialect.fork
-    if not fork or not _is_of_the_fork(hit, run):
-        return hit
-    return hit._replace(certain="advice", remark=f"this program is a fork: {fork}")
+    return f"this program is a fork: {fork}" if fork and _is_of_the_fork(hit, run) else None
 
 
 def _is_of_the_fork(hit: Hit, run: Run) -> bool:

@@ -18,7 +18,7 @@ from dtlint.rulebook.rule import SEVERITIES, Outcome, Rule, Verdict
 from dtlint.rulebook.scope import Scope
 from dtlint.runs.model import NO_PYTHON, PYTHON, FileProblem, Run, RunSet
 from dtlint.runs.roles import is_below_tests
-from dtlint.source import Span
+from dtlint.source import Source, Span
 from dtlint.value import Plain, Unknown, Value, default
 
 PROBLEMS = "input.problems"
@@ -47,6 +47,21 @@ class Hit(NamedTuple):
     def outcome(self) -> Outcome:
         """What is said to come of it."""
         return self.certain or self.verdict.outcome
+
+
+class Around(NamedTuple):
+    """What is known beside a hit: all runs, the files that were read, the runs that somebody asks about, and the files
+    that are named.
+    """
+
+    runs: Sequence[Run]
+    sources: Sequence[Source]
+    asked: frozenset[int]
+    named: frozenset[str]
+
+    def run(self, hit: Hit) -> Run | None:
+        """The run of a hit, None for one of the tree."""
+        return None if hit.run is None else self.runs[hit.run]
 
 
 class Open(NamedTuple):

@@ -12,8 +12,7 @@ from pathlib import PurePosixPath
 from dtlint.frameworks import STEP_LOOPS, Member
 from dtlint.plan import Plan
 from dtlint.record import NamedTuple
-from dtlint.rulebook.hits import Hit
-from dtlint.rulebook.rule import WASTES
+from dtlint.rulebook.hits import Around, Hit
 from dtlint.runs.model import Run
 from dtlint.source import Source
 from dtlint.value import Value
@@ -64,15 +63,14 @@ def answers_prompts(plan: Plan) -> bool:
     return ROLLOUT in plan.settings or bool(plan.collection(ANSWERS))
 
 
-def as_weighed(hit: Hit, runs: Sequence[Run]) -> Hit:
-    """A hit that only slows down a run as advice, where the run is a trial, or where it is priced as a share of steps
-    which are one part of the run's time.
+def of_a_trial(hit: Hit, around: Around) -> str | None:
+    """Whether a hit is of a trial, or is priced as a share of steps which are one part of the run's time; nothing is
+    said of it.
     """
-    if hit.run is None or hit.outcome != WASTES:
-        return hit
-    run = runs[hit.run]
-    lesser = is_trial(run) or (answers_prompts(run.plan) and _is_share(hit))
-    return hit._replace(certain="advice") if lesser else hit
+    run = around.run(hit)
+    if run is None:
+        return None
+    return "" if is_trial(run) or (answers_prompts(run.plan) and _is_share(hit)) else None
 
 
 def is_trial(run: Run) -> bool:
@@ -81,18 +79,15 @@ def is_trial(run: Run) -> bool:
     return (steps is not None and 0 < steps <= TRIAL_STEPS) or any(_is_named(path, _CONFIGS) for path in run.files)
 
 
-def as_sketched(hit: Hit, runs: Sequence[Run]) -> Hit:
-    """A hit that only slows down a run as advice, where nobody asks about the run and it is a demonstration."""
-    if hit.run is None or hit.outcome != WASTES or not is_sketch(runs[hit.run]):
-        return hit
-    return hit._replace(certain="advice")
+def of_a_sketch(hit: Hit, around: Around) -> str | None:
+    """Whether a hit is of a demonstration; nothing is said of it."""
+    run = around.run(hit)
+    return "" if run is not None and is_sketch(run) else None
 
 
-def as_put_aside(hit: Hit, sources: Sequence[Source]) -> Hit:
-    """A hit that only slows down a run as advice, where nobody asks about the run and it lies in what is put aside."""
-    if hit.run is None or hit.outcome != WASTES or not is_put_aside(hit.anchor.span.path, sources):
-        return hit
-    return hit._replace(certain="advice")
+def of_what_is_put_aside(hit: Hit, around: Around) -> str | None:
+    """Whether a hit lies in what is put aside; nothing is said of it."""
+    return "" if hit.run is not None and is_put_aside(hit.anchor.span.path, around.sources) else None
 
 
 def is_put_aside(path: str, sources: Sequence[Source]) -> bool:
@@ -110,26 +105,24 @@ def _is_kept(path: str) -> bool:
     return not _PUT_ASIDE.isdisjoint(re.split(r"[^a-z]+", path.lower()))
 
 
-def as_uncalled(hit: Hit) -> Hit:
-    """A hit as advice, where nobody asks about the run and nothing in its program calls the code."""
+def of_uncalled_code(hit: Hit, _around: Around) -> str | None:
+    """What is said of code that nothing in its program calls; None of other."""
     member = hit.scope.member
-    if not isinstance(member, Member) or not member.uncalled:
-        return hit
-    return hit._replace(certain="advice", remark=hit.remark or member.uncalled[0].said)
+    return member.uncalled[0].said if isinstance(member, Member) and member.uncalled else None
 
 
-def as_left_over(hit: Hit, runs: Sequence[Run]) -> Hit:
-    """A hit as advice, where nobody asks about the run and its program is not where it is started."""
-    if hit.run is None or not runs[hit.run].left_over:
-        return hit
-    return hit._replace(certain="advice", remark=hit.remark or runs[hit.run].left_over)
+def of_what_is_left_over(hit: Hit, around: Around) -> str | None:
+    """What is said of a run whose program is not where it is started; None of others."""
+    run = around.run(hit)
+    return run.left_over or None if run is not None else None
 
 
-def as_single(hit: Hit, runs: Sequence[Run]) -> Hit:
-    """A hit as advice, where every script starts its program as one process and only several come to its place."""
-    if hit.run is None or hit.scope.member is None or hit.scope.member.place not in runs[hit.run].apart:
-        return hit
-    return hit._replace(certain="advice", remark=hit.remark or runs[hit.run].single)
+def of_a_single_process(hit: Hit, around: Around) -> str | None:
+    """What is said where every script starts the program as one process and only several come to the place of a hit;
+    None elsewhere.
+    """
+    run, member = around.run(hit), hit.scope.member
+    return run.single if run is not None and member is not None and member.place in run.apart else None
 
 
 def is_sketch(run: Run) -> bool:

@@ -7,7 +7,7 @@ from math import lcm
 
 from dtlint.plan import Plan
 from dtlint.plan.derived.degrees import smallest_world
-from dtlint.rulebook.hits import Hit
+from dtlint.rulebook.hits import Around, Hit
 from dtlint.rulebook.rule import SEVERITIES, Verdict
 from dtlint.rulebook.scope import sources_of
 from dtlint.value import Value, assumed
@@ -16,14 +16,13 @@ _NODES, _EACH, _ALL = "launch.nodes", "launch.processes_per_node", "launch.proce
 _MOST_DOUBLINGS = 10
 
 
-def as_started(hit: Hit) -> Hit:
-    """A hit with the outcome that is certain: `${NNODES:-1}` says how one machine is tried, and the cluster or the
-    caller says how many there are. What no number of machines mends stays an error.
+def mended_by_machines(hit: Hit, _around: Around) -> str | None:
+    """Whether another number of machines mends an error: `${NNODES:-1}` says how one machine is tried, and the cluster
+    or the caller says how many there are. Nothing is said of it.
     """
     if hit.run is None or SEVERITIES[hit.outcome] != "error" or not _rests_on_a_default(hit):
-        return hit
-    mended = any(_is_mended(hit, nodes) for nodes in _numbers(hit.scope.plan))
-    return hit._replace(certain="advice") if mended else hit
+        return None
+    return "" if any(_is_mended(hit, nodes) for nodes in _numbers(hit.scope.plan)) else None
 
 
 def _rests_on_a_default(hit: Hit) -> bool:

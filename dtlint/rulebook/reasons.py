@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from dtlint.catalog import gpu
-from dtlint.rulebook.hits import Hit
-from dtlint.rulebook.rule import WASTES
+from dtlint.rulebook.hits import Around, Hit
 from dtlint.source import Source, Span
 
 SAID = "a comment gives a reason"
@@ -53,17 +52,15 @@ stands further above.
 """
 
 
-def with_reason(hit: Hit, sources: Sequence[Source]) -> Hit:
-    """A hit about speed is a note where a comment gives a reason for what is written there, or for the same variable
-    with the same value in another of the files.
+def with_a_reason(hit: Hit, around: Around) -> str | None:
+    """What is said of a hit where a comment gives a reason for what is written there, or for the same variable with the
+    same value in another of the files; None where none does.
     """
-    if hit.outcome != WASTES or not hit.anchor.written or _is_dead(hit):
-        return hit
+    if not hit.anchor.written or _is_dead(hit):
+        return None
     card = hit.scope.plan.word("cluster.gpu")
-    places = (hit.anchor.span, *_same(hit.anchor.span, sources))
-    if not any(_has_reason(place, card) for place in places):
-        return hit
-    return hit._replace(certain="advice", remark=SAID)
+    places = (hit.anchor.span, *_same(hit.anchor.span, around.sources))
+    return SAID if any(_has_reason(place, card) for place in places) else None
 
 
 def _is_dead(hit: Hit) -> bool:

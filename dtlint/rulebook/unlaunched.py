@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from dtlint.rulebook.hits import Hit
+from dtlint.rulebook.hits import Around, Hit
 from dtlint.rulebook.scope import sources_of
 from dtlint.runs.model import Run
 from dtlint.value import Value
@@ -21,11 +19,10 @@ _WHOLE = ("llama-factory",)
 """Front ends whose file of arguments is whole."""
 
 
-def as_known(hit: Hit, runs: Sequence[Run]) -> Hit:
-    """A hit with the outcome that is certain: of what a config without a launch does not say, advice follows."""
-    if hit.run is None or not _is_part(runs[hit.run]) or not _rests_on_absence(hit):
-        return hit
-    return hit._replace(certain="advice")
+def resting_on_absence(hit: Hit, around: Around) -> str | None:
+    """Whether a hit rests on what a config without a launch does not say; nothing is said of it."""
+    run = around.run(hit)
+    return "" if run is not None and _is_part(run) and _rests_on_absence(hit) else None
 
 
 def _is_part(run: Run) -> bool:
