@@ -50,8 +50,7 @@ def read_document(document: Document, role: str = "", program: Sequence[Word] = 
     source, reading = document.source, _reading(document, role, program)
     if any(problem.loader == "template" for problem in document.problems):
         reading = reading._replace(role="other")
-    foreign = _is_yaml(source) or _is_toml(source)
-    ours = role or document.root is None or reading.claims or reading.collections or not foreign
+    ours = role or document.root is None or reading.claims or reading.collections
     return Config(source, reading, _problems(document) if ours and _is_meant(document, role) else ())
 
 
