@@ -104,8 +104,13 @@ def _is_yaml(source: Source) -> bool:
     if _is_toml(source):
         return False
     if source.path.lower().endswith(YAML_SUFFIXES):
-        return JSON_OBJECT.match(source.text) is None or is_marked(source.text, "gpt_neox")
+        return JSON_OBJECT.match(source.text) is None or _is_read_by_suffix(source.text)
     return not source.path.lower().endswith(".json") and not source.text.lstrip().startswith(("{", "["))
+
+
+def _is_read_by_suffix(text: str) -> bool:
+    """Whether the loader of a config goes by the name of its file: Accelerate's and NeoX's, not DeepSpeed's."""
+    return is_marked(text, "gpt_neox") or '"distributed_type"' in text
 
 
 def _is_meant(document: Document, role: str) -> bool:
