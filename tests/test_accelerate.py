@@ -298,7 +298,7 @@ def test_megatron_degrees() -> None:
 class TestKeys:
     def test_a_strange_key_at_the_top_stops_the_start_and_in_a_section_is_ignored(self) -> None:
         found = config(
-            "distributed_type: MULTI_GPU\nnum_process: 8\nnum_machines: 1\ndeepspeed_config: {zero_stag: 2}\n"
+            "distributed_type: DEEPSPEED\nnum_process: 8\nnum_machines: 1\ndeepspeed_config: {zero_stag: 2}\n"
         )
         assert members(found, "config.unknown", "key", "effect", "suggestion") == [
             ("num_process", "refused", "num_processes"),
@@ -321,9 +321,18 @@ class TestKeys:
         found = members(deepspeed("zero_stage: 2", key), "config.unknown", "effect", "suggestion", "belongs")
         assert found == [("ignored", suggestion, belongs)]
 
-    def test_a_section_that_is_not_read_has_no_keys_at_the_wrong_place(self) -> None:
+    def test_of_a_section_that_is_not_read_no_key_is_strange(self) -> None:
         found = config("distributed_type: MULTI_GPU\nnum_processes: 8\ndeepspeed_config: {overlap_comm: true}\n")
-        assert members(found, "config.unknown", "belongs") == [("",)]
+        assert "config.unknown" not in found.collections
+        assert members(found, "config.inert", "key") == [("deepspeed_config",)]
+
+    def test_a_file_of_yaml_in_braces_is_yaml(self, tree) -> None:
+        """Accelerate goes by the name of the file, where DeepSpeed takes JSON under any."""
+        text = '{\n  "distributed_type": "MULTI_GPU",  # plain\n  "num_processes": 2, "num_machines": 1,\n}\n'
+        tree({"a.yaml": text, "run.sh": RUN, "train.py": ""})
+        report = check(["run.sh"])
+        assert "unreadable-input" not in [each.rule for each in report.findings]
+        assert report.runs[0].plan.integer("parallel.world_size") == 2
 
     def test_a_field_that_some_releases_have_is_none_that_none_has(self) -> None:
         found = config("distributed_type: MULTI_CPU\nnum_processes: 2\nipex_config: {ipex: true}\ntp_confg: {}\n")

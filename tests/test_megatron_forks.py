@@ -91,6 +91,37 @@ class TestAParserInTheTree:
         assert not any("virtual" in remedy.text for remedy in remedies)
 
 
+class TestAProgramWithTheLayersAlone:
+    """Programs of 2020 and 2021: Megatron's layers as `mpu` beside a parser of the program's own."""
+
+    LAUNCH = (
+        "torchrun --nproc_per_node 4 finetune.py --model-parallel-size 2 --num-layers 8 --hidden-size 512"
+        " --num-attention-heads 8 --seq-length 1024 --max-position-embeddings 1024 --vocab-size 30000 --batch-size 8"
+        " --warmup 0.1 --fp16\n"
+    )
+    OWN = "import mpu\nfrom arguments import parse_args\nmpu.initialize_model_parallel(parse_args().model_parallel_size)\n"
+    FLAGS = ("model-parallel-size", "num-layers", "hidden-size", "num-attention-heads", "seq-length")
+    MORE = ("max-position-embeddings", "vocab-size", "batch-size")
+
+    def files(self):
+        flags = (*self.FLAGS, *self.MORE)
+        adds = "".join(f"    parser.add_argument('--{flag}', type=int)\n" for flag in flags)
+        rest = (
+            "    parser.add_argument('--warmup', type=float)\n    parser.add_argument('--fp16', action='store_true')\n"
+        )
+        own = f"import argparse\ndef parse_args():\n    parser = argparse.ArgumentParser()\n{adds}{rest}"
+        return {
+            "run.sh": self.LAUNCH,
+            "finetune.py": self.OWN,
+            "arguments.py": f"{own}    return parser.parse_args()\n",
+        }
+
+    def test_its_flags_are_those_that_it_declares(self, tree):
+        tree({**self.files(), "mpu/__init__.py": "from .initialize import initialize_model_parallel\n"})
+        assert "removed-or-renamed" not in findings()
+        assert (plan().integer("parallel.tensor"), plan().integer("parallel.data")) == (2, 2)
+
+
 class TestWhatTheStartUpRefuses:
     """core_v0.4.0 megatron/arguments.py:362: RETRO takes no sequence parallelism."""
 

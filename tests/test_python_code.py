@@ -419,6 +419,19 @@ def test_a_loss_that_is_averaged_twice(loss: str, wrong: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("before", "after", "wrong"), [("pass", "loss /= world", False), ("loss /= world", "pass", True)]
+)
+def test_a_mean_for_the_log_does_not_come_back_to_a_loss_that_both_branches_bind_anew(
+    before: str, after: str, wrong: bool
+) -> None:
+    branches = "if plain:\n        loss, n = model(x)\n    else:\n        with cast:\n            loss, n = model(x)"
+    many = "if many:\n        "
+    shown = "loss.backward()\n    loss, n = loss.mean().clone(), 0"
+    text = f"for x in batches:\n    {branches}\n    {many}{before}\n    {shown}\n    {many}{after}\n"
+    assert ("code.averaged_losses" in found(text)) is wrong
+
+
+@pytest.mark.parametrize(
     ("division", "wrong"),
     [
         ("for p in model.parameters():\n        p.grad /= dist.get_world_size()", True),

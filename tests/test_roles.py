@@ -359,6 +359,25 @@ class TestScriptsThatCannotBeRead:
         assert "unreadable-input" in rules()
 
 
+class TestJsonOfAnotherProgram:
+    """What no reader knows is no config: samples and logs, one object a line, hold words of configs too."""
+
+    @pytest.mark.parametrize(
+        ("name", "text"),
+        [
+            ("samples.json", '{"code": "deepspeed.initialize(zero_optimization=2)"}\n{"code": "train_batch_size"}\n'),
+            ("log.txt", '{\n  "run": {"train_batch_size": 8}\n}\n{"train_lr": 0.1, "train_loss": 1.3}\n'),
+        ],
+    )
+    def test_is_no_config_that_breaks_off(self, tree, name, text):
+        tree({name: text, "run.sh": "torchrun train.py\n"})
+        assert "unreadable-input" not in rules()
+
+    def test_a_config_that_goes_on_after_its_end_is_told(self, tree):
+        tree({"ds.json": '{"train_batch_size": 8, "zero_optimization": {"stage": 2}}\n{"train_lr": 0.1}\n'})
+        assert "unreadable-input" in rules()
+
+
 class TestAConfigBesideTheOnlyLaunch:
     """A DeepSpeed config that no launch names is that of the only launch, if this can take one."""
 

@@ -50,8 +50,7 @@ def read_document(document: Document, role: str = "", program: Sequence[Word] = 
     source, reading = document.source, _reading(document, role, program)
     if any(problem.loader == "template" for problem in document.problems):
         reading = reading._replace(role="other")
-    foreign = _is_yaml(source) or _is_toml(source)
-    ours = role or document.root is None or reading.claims or reading.collections or not foreign
+    ours = role or document.root is None or reading.claims or reading.collections
     return Config(source, reading, _problems(document) if ours and _is_meant(document, role) else ())
 
 
@@ -105,8 +104,13 @@ def _is_yaml(source: Source) -> bool:
     if _is_toml(source):
         return False
     if source.path.lower().endswith(YAML_SUFFIXES):
-        return JSON_OBJECT.match(source.text) is None or is_marked(source.text, "gpt_neox")
+        return JSON_OBJECT.match(source.text) is None or _is_read_by_suffix(source.text)
     return not source.path.lower().endswith(".json") and not source.text.lstrip().startswith(("{", "["))
+
+
+def _is_read_by_suffix(text: str) -> bool:
+    """Whether the loader of a config goes by the name of its file: Accelerate's and NeoX's, not DeepSpeed's."""
+    return is_marked(text, "gpt_neox") or '"distributed_type"' in text
 
 
 def _is_meant(document: Document, role: str) -> bool:

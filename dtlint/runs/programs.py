@@ -20,8 +20,13 @@ from dtlint.runs.parsers import types_of
 from dtlint.runs.tree import Tree
 from dtlint.source import Problem, Source, Unreadable
 
-PARSERS = ("megatron", "mpu", "nemo", "mindspeed")
+PARSERS = ("megatron", "nemo", "mindspeed")
 """Packages whose parser a program may take over: Megatron-LM and what is built on it."""
+
+LAYERS = "mpu"
+"""The package of Megatron's parallel layers, which early releases have beside their parser: where the tree has it, its
+modules tell whether they have one.
+"""
 
 WITHOUT_PARSER = ("megatron.core", "megatron.bridge", "megatron.energon")
 """Packages of Megatron that are called as libraries and read no command line."""
@@ -113,7 +118,7 @@ def _brings_parser(program: Program, name: str) -> bool:
     package = name.split(".")[0]
     if any(f"{name}.".startswith(f"{library}.") for library in WITHOUT_PARSER):
         return False
-    return package in PARSERS or (package.startswith(PARSERS) and package not in program.modules)
+    return package in PARSERS or (package.startswith((*PARSERS, LAYERS)) and package not in program.modules)
 
 
 def program_problems(entry: Source, tree: Tree) -> tuple[Problem, ...]:

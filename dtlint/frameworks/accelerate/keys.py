@@ -162,7 +162,7 @@ def collections(root: Node) -> Mapping[str, tuple[Member, ...]]:
     names = Given({key.name: key.entry.node for key in every})
     found = {
         "config.keys": [member(key, path=_path(key)) for key in every if key.entry.node.kind != "object"],
-        "config.unknown": [_unknown(key, names) for key in every if _expected(key) is None and not _is_old(key)],
+        "config.unknown": [_unknown(key) for key in every if _is_strange(key, names)],
         "config.removed": [*_old_names(every, names), *_removed(every)],
         "config.newer": list(_newer(every)),
         "config.inert": list(inert(every, names)),
@@ -198,6 +198,11 @@ def _expected(key: Key) -> str | None:
         return _TOP.get(key.name)
     known_keys = _SECTIONS.get(key.section, {})
     return known_keys.get(key.name, "any" if key.section in _OPEN else None)
+
+
+def _is_strange(key: Key, names: Given) -> bool:
+    """Whether Accelerate does not have a key; of a section that is not read, that alone is said."""
+    return _expected(key) is None and not _is_old(key) and (not key.section or in_charge(key.section, names))
 
 
 def _is_old(key: Key) -> bool:
@@ -239,14 +244,14 @@ def _field(key: Key) -> AccelerateField | None:
     return None if key.section else accelerate_fields().get(key.name)
 
 
-def _unknown(key: Key, names: Given) -> Member:
+def _unknown(key: Key) -> Member:
     """The file is refused for a strange key at the top level; in a section it is ignored."""
     from difflib import get_close_matches
 
     near = get_close_matches(key.name, list(_SECTIONS.get(key.section, _TOP)), 1, _CLOSE)
     suggestion = _OWN_NAMES.get((key.section, key.name), near[0] if near else "")
     effect = "ignored" if key.section else "refused"
-    return member(key, effect=effect, suggestion=suggestion, belongs="" if suggestion else _home(key, names))
+    return member(key, effect=effect, suggestion=suggestion, belongs="" if suggestion else _home(key))
 
 
 _OWN_NAMES = {
@@ -260,7 +265,7 @@ _SPOKEN_FOR = ("auto", "none", False, None)
 """Values of a key that ask for nothing, or for what Accelerate does unasked."""
 
 
-def _home(key: Key, names: Given) -> str:
+def _home(key: Key) -> str:
     """Where a key of this name works, "" where it would change nothing or no place is known."""
     section = next((f"{section}.{key.name}" for section, inner in _SECTIONS.items() if key.name in inner), "")
     if section or not key.section:
@@ -268,8 +273,7 @@ def _home(key: Key, names: Given) -> str:
     if key.name in _TOP:
         return f"{key.name} at the top level"
     idle = key.entry.node.kind != "object" and key.entry.node.value in _SPOKEN_FOR
-    read = key.section == "deepspeed_config" and in_charge(key.section, names)
-    return _in_own_file(key.name) if read and not idle else ""
+    return _in_own_file(key.name) if key.section == "deepspeed_config" and not idle else ""
 
 
 def _in_own_file(name: str) -> str:

@@ -27,6 +27,7 @@ def _same(words: str) -> Mapping[str, str]:
 
 _INTEGERS = {
     "tensor-model-parallel-size": "parallel.tensor",
+    "model-parallel-size": "parallel.tensor",
     "pipeline-model-parallel-size": "parallel.pipeline",
     "context-parallel-size": "parallel.context",
     "expert-model-parallel-size": "parallel.expert",

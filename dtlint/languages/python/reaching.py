@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from dtlint.languages.python.places import Condition, Place, conditions_at, one_of_several
 from dtlint.languages.python.tree import Binding, Guard, Scope
@@ -31,20 +31,22 @@ def reaching(place: Place, holder: Scope, bindings: Iterable[Binding]) -> list[t
         if not rest:
             before.clear()
         before.append((binding, rest))
-    hiding = before[0][0].loops if before and not before[0][1] else ()
+    base, both = before[:1] if before and not before[0][1] else [], _both_branches(before)
+    hiding = {loop for binding, _ in (*base, *both[:1]) for loop in binding.loops}
     carried = [item for item in after if _comes_back(item[0], place.node, hiding)]
-    return [*_without_shadowed(before), *carried]
+    return [*([item for item in before if item[1]] if both else before), *carried]
 
 
-def _without_shadowed(reached: list[tuple[Binding, tuple[Guard, ...]]]) -> list[tuple[Binding, tuple[Guard, ...]]]:
-    """Drop a base value when an `if` and its `else` both bind the name after it."""
-    tests = {
-        id(guards[0].test): guards[0].holds for _, guards in reached if len(guards) == 1 and guards[0].test is not None
-    }
-    for _, guards in reached:
-        if len(guards) == 1 and tests.get(id(guards[0].test), guards[0].holds) != guards[0].holds:
-            return [item for item in reached if item[1]]
-    return reached
+def _both_branches(
+    reached: list[tuple[Binding, tuple[Guard, ...]]],
+) -> tuple[tuple[Binding, tuple[Guard, ...]], ...]:
+    """The bindings of a name in an `if` and in its `else`, which together hide a value that it had before."""
+    tests = {id(each[1][0].test): each for each in reached if len(each[1]) == 1 and each[1][0].test is not None}
+    for each in reached:
+        other = tests.get(id(each[1][0].test)) if len(each[1]) == 1 else None
+        if other is not None and other[1][0].holds != each[1][0].holds:
+            return each, other
+    return ()
 
 
 def _comes_before(binding: Binding, use: ast.AST) -> bool:
@@ -56,7 +58,7 @@ def _comes_before(binding: Binding, use: ast.AST) -> bool:
     return _position(binding.place) < _position(use)
 
 
-def _comes_back(binding: Binding, use: ast.AST, hiding: tuple[ast.AST, ...]) -> bool:
+def _comes_back(binding: Binding, use: ast.AST, hiding: Collection[ast.AST]) -> bool:
     """Whether a loop leads from a binding back to a use before it; `hiding` are the loops that bind the name anew."""
     around = (loop for loop in binding.loops if _position(loop) <= _position(use) <= _end_position(loop))
     return any(loop not in hiding for loop in around)
