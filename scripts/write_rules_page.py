@@ -44,7 +44,7 @@ Each rule is one documented mistake. This page is written from the rule files by
 plan's own numbers. [policy.md](policy.md) says what is no rule, [house-rules.md](house-rules.md) how a team writes one.
 
 An **error** fails, runs out of memory, hangs or trains wrongly; a **warning** wastes time or money; a **note** is
-advice. Where several launches are checked as a whole, what a rule says that was right in less than four of five of its
+advice. Where a repository is checked as a whole, what a rule says that was right in less than nine of ten of its
 latest judged findings is a note, unless the file is named. Expressions speak of the settings and facts that
 `dtlint plan` prints. Where a number in a condition is not known the rule is listed as not decided, with what would
 tell it.

@@ -10,7 +10,7 @@ import pytest
 
 from dtlint.api import check
 from dtlint.config import Config
-from dtlint.rulebook.earned import has_earned
+from dtlint.rulebook.earned import MOST_LISTED, has_earned
 from dtlint.rulebook.load import built_in
 from dtlint.rulebook.rule import Judged
 
@@ -31,8 +31,8 @@ MISTYPED = CROSSING.replace("--bf16", "--bf16 --train-iters many")
         (Judged(2, 2), False),
         (Judged(2, 3), False),
         (Judged(3, 3), True),
-        (Judged(16, 20), True),
-        (Judged(15, 20), False),
+        (Judged(18, 20), True),
+        (Judged(17, 20), False),
     ],
 )
 def test_a_rule_has_earned_its_severity_by_the_share_that_was_right(judged, earned):
@@ -101,9 +101,15 @@ def test_what_a_named_launch_starts_is_asked_for_with_it(tree):
     assert set(told(".", rule="no-overlap")[0]) == {"note"}
 
 
-def test_a_folder_with_one_launch_is_that_launch(tree):
+def test_a_small_folder_with_one_launch_is_that_launch(tree):
     tree({"a.sh": CROSSING, "eval.sh": "torchrun --nproc_per_node 8 evaluate.py --x 1\n"})
     assert told(".") == (["warning"], False)
+
+
+def test_one_launch_among_many_files_is_not_all_that_may_be_meant(tree):
+    tree({"a.sh": CROSSING, **{f"data/{number}.txt": "x\n" for number in range(MOST_LISTED)}})
+    assert told(".") == (["note"], True)
+    assert told("a.sh") == (["warning"], False)
 
 
 def test_a_severity_that_the_team_states_stands(tree):
