@@ -285,6 +285,19 @@ def test_a_misspelt_switch_is_not_to_be_mended_so_that_the_run_stops(
 
 
 @pytest.mark.parametrize(
+    ("value", "suggestion"),
+    [
+        ("{}", "checkpoint"),
+        ('{"load_universal": true, "every": 5}', "checkpoint"),
+        ('{"enabled": true, "keep": 5}', ""),
+    ],
+)
+def test_a_section_is_a_slip_of_one_that_has_some_of_its_keys(value: str, suggestion: str) -> None:
+    reading = config(f'{{"train_batch_size": 8, "checkpointing": {value}}}')
+    assert members(reading, "config.unknown", "suggestion") == [(suggestion,)]
+
+
+@pytest.mark.parametrize(
     ("key", "suggestion", "belongs"),
     [
         ("gradient_accumulation_dtype", "", "data_types.grad_accum_dtype"),

@@ -229,11 +229,19 @@ def _unknown(key: Placed, written: Written) -> Member:
     row = _row_of_section(key.section)
     since = row.checked if row is not None else ""
     looks = "checked" if since and in_doubt("deepspeed", since) else "refused"
-    near = nearest(key.entry.key, key.section)
+    near = _meant(key)
     forbidden = forbidden_by(written, f"{key.section}.{near}", key.entry.node) if near and key.section else ""
     told = {"effect": looks if _is_strict(key.section) else "ignored", "since": since, "forbidden": forbidden}
     belongs = "" if near else home(key.entry.key) or written_out(key.entry.key, key.section)
     return _member(key, {}, suggestion=near, belongs=belongs, **told)
+
+
+def _meant(key: Placed) -> str:
+    """The known key that a misspelt one is likely meant to be; of a section, one that has some of its keys."""
+    near, inner = nearest(key.entry.key, key.section), key.entry.node.entries
+    path = f"{key.section}.{near}".lstrip(".")
+    fits = not inner or any((path, entry.key) in _table() for entry in inner)
+    return near if fits else ""
 
 
 def _old_names(keys: list[Placed]) -> Iterator[Member]:
