@@ -10,6 +10,7 @@ from dtlint.frameworks import Claim, Member, NamedFile, Reading
 from dtlint.frameworks.deepspeed.changes import changes
 from dtlint.frameworks.deepspeed.config import read_config
 from dtlint.frameworks.deepspeed.dicts import loaded_file, written_dict
+from dtlint.frameworks.deepspeed.model_parallel import with_groups
 from dtlint.frameworks.deepspeed.spelling import key_of, value_of
 from dtlint.languages.json_tree import Document, Entry, Kind, Node
 from dtlint.languages.python.calls import Call, argument, calls, passed
@@ -131,7 +132,9 @@ def _of_engine(call: Call) -> Reading:
     found = next((given for name in _CONFIG if (given := passed(call, name, _position(name)))), ())
     told = _of_config(call, found) if found else _of_arguments(call)
     by_path = not found or bool(told.files)
-    return told._replace(collections={"config.by_path": (Member(call.head, {}),)}) if by_path else told
+    if by_path:
+        told = told._replace(collections={"config.by_path": (Member(call.head, {}),)})
+    return with_groups(told, call)
 
 
 def _of_arguments(call: Call) -> Reading:

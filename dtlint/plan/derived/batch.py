@@ -24,7 +24,7 @@ def counts_tensor_ranks(plan: Plan) -> bool:
     """Whether every rank of a replica counts, not one of each: DeepSpeed's automatic tensor parallelism, where they
     compute the same samples (0.19.6 runtime/config.py, DeepSpeedConfig.__init__ without an mpu).
     """
-    return plan.word("framework") == "deepspeed"
+    return plan.word("framework") == "deepspeed" and not plan.collection("engine.groups")
 
 
 @rule("batch.accumulation")
