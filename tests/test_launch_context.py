@@ -214,6 +214,63 @@ class TestLostWords:
         (plan,) = plans(tmp_path, "torchrun --nproc_per_node 8 train.py \\ \n  --bf16\n")
         assert listed(plan, "launch.lost", "cause") == [("blank",)]
 
+    @pytest.mark.parametrize(
+        ("text", "cause", "words"),
+        [
+            ("torchrun --nproc_per_node 8 \\ \n  train.py \\\n  --lr 1\n", "blank", "train.py --lr 1"),
+            ("torchrun --nproc_per_node 8 \\\t\ntrain.py --lr 1\n", "blank", "train.py --lr 1"),
+            ("deepspeed --num_gpus 8 \\ \n  $PROGRAM --lr 1\n", "blank", "$PROGRAM --lr 1"),
+            ("accelerate launch \\ # here\n  --num_processes 8 train.py\n", "remark", "--num_processes 8 train.py"),
+            ("torchrun --nnodes 2 \\  # one id\n  --rdzv_id 7 train.py\n", "remark", "--rdzv_id 7 train.py"),
+            ("torchrun --nproc_per_node 8 \\\n  # the program\n  train.py --lr 1\n", "comment", "train.py --lr 1"),
+            ("python -m torch.distributed.run \\ \n  train.py\n", "blank", "train.py"),
+            ("srun --nodes 2 \\ # tasks\n  -n 8 python train.py\n", "remark", "-n 8 python train.py"),
+            ("srun --nodes 2 \\ \n  torchrun train.py\n  \n", "blank", "torchrun train.py"),
+            ("RUN='torchrun \\ \n  --nproc_per_node 8'\n$RUN train.py\n", "blank", "--nproc_per_node 8 train.py"),
+            ("RUN='torchrun \\ \n  --nproc_per_node 8'\nbash -c \"$RUN train.py\"\n", "blank", "the next line"),
+            ('A=(--nproc_per_node 8 \\ \n  --nnodes 1)\ntorchrun "${A[@]}" train.py\n', "blank", "--nnodes 1 train.py"),
+        ],
+    )
+    def test_a_command_that_ends_before_its_program(self, tmp_path: Path, text: str, cause: str, words: str) -> None:
+        plan = plans(tmp_path, text)[0]
+        assert listed(plan, "launch.lost", "cause", "words", "part") == [(cause, words, "program")]
+
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            ("CUDA_VISIBLE_DEVICES=0,1 \\ \ntorchrun --nproc_per_node 2 train.py\n", "CUDA_VISIBLE_DEVICES=0,1"),
+            ("sudo -E \\ \n  torchrun --nproc_per_node 2 train.py\n", "sudo -E"),
+        ],
+    )
+    def test_what_stands_before_a_launch_is_cut_off(self, tmp_path: Path, text: str, words: str) -> None:
+        (plan,) = plans(tmp_path, text)
+        assert listed(plan, "launch.lost", "words", "part") == [(words, "front")]
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "torchrun --nproc_per_node 8 train.py \\ \n\n  python other.py\n",
+            "torchrun --nproc_per_node 8 train.py \\ \npython other.py\n",
+            "torchrun --nproc_per_node 8 train.py \\\n  # --lr 1\n\nother.py --a\n",
+            "torchrun --nproc_per_node 8 train.py --name a\\ b \\\n  --lr 1\n",
+            "torchrun --nproc_per_node 8 \\\n  train.py --mark '#1' \\\n  --lr 1\n",
+            "A=(--nproc_per_node 8 \\ \n  --nnodes 1)\ntorchrun ${A[@]} train.py\n",
+        ],
+    )
+    def test_a_command_below_is_one_of_its_own(self, tmp_path: Path, text: str) -> None:
+        assert all(listed(plan, "launch.lost", "cause") == [] for plan in plans(tmp_path, text))
+
+    def test_the_program_that_a_broken_line_loses_is_no_launch(self, tmp_path: Path) -> None:
+        found = plans(tmp_path, "deepspeed --num_gpus 8 \\ \n  train.py --per_device_train_batch_size 4\n")
+        assert [plan.value("launch.launcher") for plan in found] == ["deepspeed"]
+
+    def test_an_srun_that_loses_another_program_is_no_launch(self, tmp_path: Path) -> None:
+        assert plans(tmp_path, "srun --nodes 2 \\ \n  hostname\n") == []
+
+    def test_what_a_broken_line_hides_is_no_default(self, tmp_path: Path) -> None:
+        (plan,) = plans(tmp_path, "torchrun --nnodes 2 \\ # one id\n  --rdzv_endpoint a:29500 train.py\n")
+        assert not isinstance(plan.setting("launch.rendezvous_host"), Value)
+
     def test_flags_of_the_launcher_behind_the_script(self, tmp_path: Path) -> None:
         (plan,) = plans(tmp_path, "deepspeed train.py --hostfile hosts --num_gpus 8 --deepspeed_config ds.json\n")
         assert listed(plan, "launch.lost", "cause", "words") == [("script", "--hostfile and --num_gpus")]
