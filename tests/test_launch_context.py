@@ -489,11 +489,35 @@ class TestPrograms:
         return plan
 
     @pytest.mark.parametrize(
-        ("arguments", "devices"), [("devices=4", 4), ("devices=-1", 8), ('devices="auto"', 8), ("", 8)]
+        ("arguments", "devices"),
+        [
+            ("devices=4", 4),
+            ("devices=-1", 8),
+            ('devices="auto"', 8),
+            ("", 8),
+            ("gpus=2", 2),
+            ("gpus=[0, 1, 2]", 3),
+            ("gpus=-1, distributed_backend='ddp'", 8),
+        ],
     )
     def test_devices_of_lightnings_trainer(self, tmp_path: Path, arguments: str, devices: int) -> None:
         plan = self.plan(tmp_path, f"import lightning as L\nL.Trainer({arguments}).fit(model)")
         assert fact(plan, "launch.trainer_devices") == devices
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            "gpus=4, accelerator='dp'",
+            "gpus=4, distributed_backend='ddp_spawn'",
+            "devices=4, strategy='ddp_notebook'",
+            "devices=4, plugins=[LightningEnvironment()]",
+        ],
+    )
+    def test_slurm_starts_no_process_for_each_device_of_a_trainer_that_starts_them(
+        self, tmp_path: Path, arguments: str
+    ) -> None:
+        plan = self.plan(tmp_path, f"import lightning as L\nL.Trainer({arguments}).fit(model)")
+        assert isinstance(fact(plan, "launch.trainer_devices"), Unknown)
 
     def test_without_a_trainer_they_are_not_known(self, tmp_path: Path) -> None:
         assert isinstance(fact(self.plan(tmp_path, "import torch.distributed"), "launch.trainer_devices"), Unknown)
