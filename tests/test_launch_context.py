@@ -482,6 +482,22 @@ class TestShardsOverTheNetwork:
         assert sent == pytest.approx(2 * 72.7e9 * (63 / 64 + 7 / 8 + 63 / 64), rel=0.01)
 
 
+@pytest.mark.parametrize(
+    ("job", "step", "lines"),
+    [
+        ("--ntasks-per-node=2", "", [2]),
+        ("--ntasks-per-node=2", "--ntasks-per-node=4", [3]),
+        ("--ntasks=2", "--ntasks=4", [3]),
+        ("--ntasks=2", "--ntasks-per-node=4", [2, 3]),
+        ("--cpus-per-task=2", "--ntasks-per-node=4", [3]),
+    ],
+)
+def test_a_steps_number_of_tasks_stands_for_the_jobs(tmp_path: Path, job: str, step: str, lines: list[int]) -> None:
+    (plan,) = plans(tmp_path, f"#!/bin/bash\n#SBATCH {job}\nsrun {step} python train.py\n")
+    found = [member for member in plan.collection("launch.tasks") if isinstance(member, Member)]
+    assert sorted(member.place.line for member in found) == lines
+
+
 class TestPrograms:
     def plan(self, folder: Path, program: str) -> Plan:
         (folder / "train.py").write_text(program + "\nloss.backward()\n", encoding="utf-8")
