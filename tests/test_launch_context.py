@@ -275,6 +275,49 @@ class TestLostWords:
         (plan,) = plans(tmp_path, "deepspeed train.py --hostfile hosts --num_gpus 8 --deepspeed_config ds.json\n")
         assert listed(plan, "launch.lost", "cause", "words") == [("script", "--hostfile and --num_gpus")]
 
+    @pytest.mark.parametrize(
+        ("text", "counts"),
+        [
+            ("deepspeed train.py --hostfile hosts\n", (4, 8)),
+            ("cd there\ndeepspeed train.py --hostfile=others\n", (2, 6)),
+            ("deepspeed --num_gpus 2 train.py --num_nodes 2 --hostfile hosts\n", (2, 4)),
+            ("torchrun train.py --nproc_per_node 8\n", (1, 8)),
+            ("torchrun --nproc_per_node 4 train.py --nnodes=2\n", (4, 8)),
+            ("export PET_NPROC_PER_NODE=4\ntorchrun train.py --nnodes 2\n", (4, 8)),
+        ],
+    )
+    def test_how_many_processes_start_without_the_flags_behind_the_script(
+        self, tmp_path: Path, text: str, counts: tuple[int, int]
+    ) -> None:
+        (tmp_path / "hosts").write_text("a slots=4\nb slots=4\n")
+        (tmp_path / "there").mkdir()
+        (tmp_path / "there" / "others").write_text("a slots=2\nb slots=2\nc slots=2\n")
+        (plan,) = plans(tmp_path, text)
+        assert listed(plan, "launch.lost", "started", "meant") == [counts]
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "deepspeed train.py --num_gpus 8\n",
+            "deepspeed train.py --hostfile absent\n",
+            "torchrun train.py --nproc_per_node $N\n",
+            "torchrun train.py --rdzv_id 7\n",
+            "accelerate launch train.py --num_processes 8\n",
+        ],
+    )
+    def test_counts_that_nothing_tells(self, tmp_path: Path, text: str) -> None:
+        (plan,) = plans(tmp_path, text)
+        (member,) = plan.collection("launch.lost")
+        assert isinstance(member, Member) and "started" not in member.fields
+
+    @pytest.mark.parametrize(("parse", "severity"), [("parse_args", "error"), ("parse_known_args", "warning")])
+    def test_a_parser_that_stops_at_the_launchers_flag(self, tmp_path: Path, parse: str, severity: str) -> None:
+        text = f"import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--lr')\nargs = parser.{parse}()\n"
+        (tmp_path / "train.py").write_text(f"{text}loss.backward()\n")
+        (tmp_path / "run.sh").write_text("accelerate launch train.py --lr 1 --num_processes 8\n")
+        (found,) = [each for each in check([tmp_path / "run.sh"]).findings if each.rule == "lost-arguments"]
+        assert found.severity == severity
+
     def test_a_flag_of_both_is_the_scripts_too(self, tmp_path: Path) -> None:
         (plan,) = plans(tmp_path, "deepspeed --num_gpus 8 train.py --num_gpus 8 --deepspeed_config ds.json\n")
         assert listed(plan, "launch.lost", "cause") == []

@@ -36,6 +36,12 @@ def starter(plan: Plan) -> FactValue:
     return str(name.value) if isinstance(name, Value) else "none"
 
 
+@register("launch.strict_program", "flag", "", (), "torchrun-doc")
+def strict_program(plan: Plan) -> FactValue:
+    """Whether the program reads its arguments with a parser that stops at what it does not know."""
+    return bool(plan.collection("program.parser"))
+
+
 @register("launch.told_outside", "flag", "", (), "torchrun-doc")
 def told_outside(plan: Plan) -> FactValue:
     """Whether whoever starts the script may tell where the nodes meet: nothing in it starts the launch on other
