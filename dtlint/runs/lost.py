@@ -95,13 +95,13 @@ def _same(command: Span, launch: Span) -> bool:
 
 _LONGEST = 60
 """Characters of lost words that are shown."""
-_REDIRECTIONS = ("|", ">", "<", "&", "1>", "2>", ";")
-"""Beginnings of words that no command is passed."""
+_REDIRECTIONS = ("|", ">", "<", "&", "1>", "2>", ";", "\\")
+"""Beginnings of words that no command is passed, and the backslash behind which it is broken once more."""
 
 
 def _shown(lost: Span) -> str:
     """The first lost words, whole ones, up to what the shell keeps for itself; the first word however long."""
-    first, *others = lost.text.replace("\\\n", " ").rstrip("\\ \t\r").split() or [""]
+    first, *others = lost.text.replace("\\\n", " ").split() or [""]
     shown = first[:_LONGEST]
     for word in others:
         if word.startswith(_REDIRECTIONS) or len(shown) + 1 + len(word) > _LONGEST:
