@@ -50,6 +50,19 @@ def told_outside(plan: Plan) -> FactValue:
     return bool(plan.collection("launch.inherited")) and not plan.collection("launch.starters")
 
 
+@register("launch.met_outside", "flag", "", (), "torchrun-doc")
+def met_outside(plan: Plan) -> FactValue:
+    """Whether what is not here may tell where the nodes meet, or only machines of some numbers start the launch."""
+    return told_outside(plan) is True or chosen_machine(plan) is True
+
+
+@register("launch.own_ports", "flag", "", ("launch.rendezvous",), "torch-collectives")
+def own_ports(plan: Plan) -> FactValue:
+    """Whether each of several processes chooses the port itself at which all are to meet."""
+    processes = plan.integer("launch.processes")
+    return plan.word("launch.rendezvous") == "own-port" and (processes or 0) > 1
+
+
 @register("launch.meets_itself", "flag", "", (), "torchrun-doc")
 def meets_itself(plan: Plan) -> FactValue:
     """Whether each machine asks itself for the address at which all are to meet."""
