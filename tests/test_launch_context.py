@@ -190,6 +190,14 @@ class TestStarters:
             ("srun torchrun --nnodes 2 --rdzv_backend c10d --rdzv_backend static --node_rank 0 train.py", ["constant"]),
             ("srun torchrun --nnodes 2 --node_rank 0 train.py --backend c10d", ["constant"]),
             ("torchrun --nnodes 2 --node_rank $SLURM_NODEID train.py", []),
+            ("export N=$SLURM_NODEID\nsrun bash -c 'torchrun --nnodes 2 --node_rank $N train.py'", ["early"]),
+            ("N=$SLURM_NODEID srun bash -c 'torchrun --nnodes 2 --node_rank $N train.py'", ["early"]),
+            ("srun bash -c 'N=$SLURM_NODEID; torchrun --nnodes 2 --node_rank $N train.py'", []),
+            ("go() { torchrun --nnodes 2 --node_rank $SLURM_NODEID t.py; }\nexport -f go\nsrun bash -c go", []),
+            ("mpirun -np 2 torchrun --nnodes 2 --node_rank $OMPI_COMM_WORLD_RANK train.py", ["early"]),
+            ('mpiexec -n 2 bash -c "torchrun --nnodes 2 --node_rank $PMI_RANK train.py"', ["early"]),
+            ("mpirun -np 2 bash -c 'torchrun --nnodes 2 --node_rank $OMPI_COMM_WORLD_RANK train.py'", []),
+            ("mpirun -np 1 -H a torchrun --nnodes 2 --node_rank 0 train.py", []),
         ],
     )
     def test_a_node_rank_that_every_task_gets(self, tmp_path: Path, command: str, cause: list[str]) -> None:
