@@ -190,6 +190,14 @@ class TestStarters:
             ("srun torchrun --nnodes 2 --rdzv_backend c10d --rdzv_backend static --node_rank 0 train.py", ["constant"]),
             ("srun torchrun --nnodes 2 --node_rank 0 train.py --backend c10d", ["constant"]),
             ("torchrun --nnodes 2 --node_rank $SLURM_NODEID train.py", []),
+            ("export N=$SLURM_NODEID\nsrun bash -c 'torchrun --nnodes 2 --node_rank $N train.py'", ["early"]),
+            ("N=$SLURM_NODEID srun bash -c 'torchrun --nnodes 2 --node_rank $N train.py'", ["early"]),
+            ("srun bash -c 'N=$SLURM_NODEID; torchrun --nnodes 2 --node_rank $N train.py'", []),
+            ("go() { torchrun --nnodes 2 --node_rank $SLURM_NODEID t.py; }\nexport -f go\nsrun bash -c go", []),
+            ("mpirun -np 2 torchrun --nnodes 2 --node_rank $OMPI_COMM_WORLD_RANK train.py", ["early"]),
+            ('mpiexec -n 2 bash -c "torchrun --nnodes 2 --node_rank $PMI_RANK train.py"', ["early"]),
+            ("mpirun -np 2 bash -c 'torchrun --nnodes 2 --node_rank $OMPI_COMM_WORLD_RANK train.py'", []),
+            ("mpirun -np 1 -H a torchrun --nnodes 2 --node_rank 0 train.py", []),
         ],
     )
     def test_a_node_rank_that_every_task_gets(self, tmp_path: Path, command: str, cause: list[str]) -> None:
@@ -214,9 +222,109 @@ class TestLostWords:
         (plan,) = plans(tmp_path, "torchrun --nproc_per_node 8 train.py \\ \n  --bf16\n")
         assert listed(plan, "launch.lost", "cause") == [("blank",)]
 
+    @pytest.mark.parametrize(
+        ("text", "cause", "words"),
+        [
+            ("torchrun --nproc_per_node 8 \\ \n  train.py \\\n  --lr 1\n", "blank", "train.py --lr 1"),
+            ("torchrun --nproc_per_node 8 \\\t\ntrain.py --lr 1\n", "blank", "train.py --lr 1"),
+            ("deepspeed --num_gpus 8 \\ \n  $PROGRAM --lr 1\n", "blank", "$PROGRAM --lr 1"),
+            ("accelerate launch \\ # here\n  --num_processes 8 train.py\n", "remark", "--num_processes 8 train.py"),
+            ("torchrun --nnodes 2 \\  # one id\n  --rdzv_id 7 train.py\n", "remark", "--rdzv_id 7 train.py"),
+            ("torchrun --nproc_per_node 8 \\\n  # the program\n  train.py --lr 1\n", "comment", "train.py --lr 1"),
+            ("python -m torch.distributed.run \\ \n  train.py\n", "blank", "train.py"),
+            ("srun --nodes 2 \\ # tasks\n  -n 8 python train.py\n", "remark", "-n 8 python train.py"),
+            ("srun --nodes 2 \\ \n  torchrun train.py\n  \n", "blank", "torchrun train.py"),
+            ("RUN='torchrun \\ \n  --nproc_per_node 8'\n$RUN train.py\n", "blank", "--nproc_per_node 8 train.py"),
+            ("RUN='torchrun \\ \n  --nproc_per_node 8'\nbash -c \"$RUN train.py\"\n", "blank", "the next line"),
+            ('A=(--nproc_per_node 8 \\ \n  --nnodes 1)\ntorchrun "${A[@]}" train.py\n', "blank", "--nnodes 1 train.py"),
+        ],
+    )
+    def test_a_command_that_ends_before_its_program(self, tmp_path: Path, text: str, cause: str, words: str) -> None:
+        plan = plans(tmp_path, text)[0]
+        assert listed(plan, "launch.lost", "cause", "words", "part") == [(cause, words, "program")]
+
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            ("CUDA_VISIBLE_DEVICES=0,1 \\ \ntorchrun --nproc_per_node 2 train.py\n", "CUDA_VISIBLE_DEVICES=0,1"),
+            ("sudo -E \\ \n  torchrun --nproc_per_node 2 train.py\n", "sudo -E"),
+        ],
+    )
+    def test_what_stands_before_a_launch_is_cut_off(self, tmp_path: Path, text: str, words: str) -> None:
+        (plan,) = plans(tmp_path, text)
+        assert listed(plan, "launch.lost", "words", "part") == [(words, "front")]
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "torchrun --nproc_per_node 8 train.py \\ \n\n  python other.py\n",
+            "torchrun --nproc_per_node 8 train.py \\ \npython other.py\n",
+            "torchrun --nproc_per_node 8 train.py \\\n  # --lr 1\n\nother.py --a\n",
+            "torchrun --nproc_per_node 8 train.py --name a\\ b \\\n  --lr 1\n",
+            "torchrun --nproc_per_node 8 \\\n  train.py --mark '#1' \\\n  --lr 1\n",
+            "A=(--nproc_per_node 8 \\ \n  --nnodes 1)\ntorchrun ${A[@]} train.py\n",
+        ],
+    )
+    def test_a_command_below_is_one_of_its_own(self, tmp_path: Path, text: str) -> None:
+        assert all(listed(plan, "launch.lost", "cause") == [] for plan in plans(tmp_path, text))
+
+    def test_the_program_that_a_broken_line_loses_is_no_launch(self, tmp_path: Path) -> None:
+        found = plans(tmp_path, "deepspeed --num_gpus 8 \\ \n  train.py --per_device_train_batch_size 4\n")
+        assert [plan.value("launch.launcher") for plan in found] == ["deepspeed"]
+
+    def test_an_srun_that_loses_another_program_is_no_launch(self, tmp_path: Path) -> None:
+        assert plans(tmp_path, "srun --nodes 2 \\ \n  hostname\n") == []
+
+    def test_what_a_broken_line_hides_is_no_default(self, tmp_path: Path) -> None:
+        (plan,) = plans(tmp_path, "torchrun --nnodes 2 \\ # one id\n  --rdzv_endpoint a:29500 train.py\n")
+        assert not isinstance(plan.setting("launch.rendezvous_host"), Value)
+
     def test_flags_of_the_launcher_behind_the_script(self, tmp_path: Path) -> None:
         (plan,) = plans(tmp_path, "deepspeed train.py --hostfile hosts --num_gpus 8 --deepspeed_config ds.json\n")
         assert listed(plan, "launch.lost", "cause", "words") == [("script", "--hostfile and --num_gpus")]
+
+    @pytest.mark.parametrize(
+        ("text", "counts"),
+        [
+            ("deepspeed train.py --hostfile hosts\n", (4, 8)),
+            ("cd there\ndeepspeed train.py --hostfile=others\n", (2, 6)),
+            ("deepspeed --num_gpus 2 train.py --num_nodes 2 --hostfile hosts\n", (2, 4)),
+            ("torchrun train.py --nproc_per_node 8\n", (1, 8)),
+            ("torchrun --nproc_per_node 4 train.py --nnodes=2\n", (4, 8)),
+            ("export PET_NPROC_PER_NODE=4\ntorchrun train.py --nnodes 2\n", (4, 8)),
+        ],
+    )
+    def test_how_many_processes_start_without_the_flags_behind_the_script(
+        self, tmp_path: Path, text: str, counts: tuple[int, int]
+    ) -> None:
+        (tmp_path / "hosts").write_text("a slots=4\nb slots=4\n")
+        (tmp_path / "there").mkdir()
+        (tmp_path / "there" / "others").write_text("a slots=2\nb slots=2\nc slots=2\n")
+        (plan,) = plans(tmp_path, text)
+        assert listed(plan, "launch.lost", "started", "meant") == [counts]
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "deepspeed train.py --num_gpus 8\n",
+            "deepspeed train.py --hostfile absent\n",
+            "torchrun train.py --nproc_per_node $N\n",
+            "torchrun train.py --rdzv_id 7\n",
+            "accelerate launch train.py --num_processes 8\n",
+        ],
+    )
+    def test_counts_that_nothing_tells(self, tmp_path: Path, text: str) -> None:
+        (plan,) = plans(tmp_path, text)
+        (member,) = plan.collection("launch.lost")
+        assert isinstance(member, Member) and "started" not in member.fields
+
+    @pytest.mark.parametrize(("parse", "severity"), [("parse_args", "error"), ("parse_known_args", "warning")])
+    def test_a_parser_that_stops_at_the_launchers_flag(self, tmp_path: Path, parse: str, severity: str) -> None:
+        text = f"import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--lr')\nargs = parser.{parse}()\n"
+        (tmp_path / "train.py").write_text(f"{text}loss.backward()\n")
+        (tmp_path / "run.sh").write_text("accelerate launch train.py --lr 1 --num_processes 8\n")
+        (found,) = [each for each in check([tmp_path / "run.sh"]).findings if each.rule == "lost-arguments"]
+        assert found.severity == severity
 
     def test_a_flag_of_both_is_the_scripts_too(self, tmp_path: Path) -> None:
         (plan,) = plans(tmp_path, "deepspeed --num_gpus 8 train.py --num_gpus 8 --deepspeed_config ds.json\n")
@@ -425,6 +533,22 @@ class TestShardsOverTheNetwork:
         assert sent == pytest.approx(2 * 72.7e9 * (63 / 64 + 7 / 8 + 63 / 64), rel=0.01)
 
 
+@pytest.mark.parametrize(
+    ("job", "step", "lines"),
+    [
+        ("--ntasks-per-node=2", "", [2]),
+        ("--ntasks-per-node=2", "--ntasks-per-node=4", [3]),
+        ("--ntasks=2", "--ntasks=4", [3]),
+        ("--ntasks=2", "--ntasks-per-node=4", [2, 3]),
+        ("--cpus-per-task=2", "--ntasks-per-node=4", [3]),
+    ],
+)
+def test_a_steps_number_of_tasks_stands_for_the_jobs(tmp_path: Path, job: str, step: str, lines: list[int]) -> None:
+    (plan,) = plans(tmp_path, f"#!/bin/bash\n#SBATCH {job}\nsrun {step} python train.py\n")
+    found = [member for member in plan.collection("launch.tasks") if isinstance(member, Member)]
+    assert sorted(member.place.line for member in found) == lines
+
+
 class TestPrograms:
     def plan(self, folder: Path, program: str) -> Plan:
         (folder / "train.py").write_text(program + "\nloss.backward()\n", encoding="utf-8")
@@ -432,11 +556,35 @@ class TestPrograms:
         return plan
 
     @pytest.mark.parametrize(
-        ("arguments", "devices"), [("devices=4", 4), ("devices=-1", 8), ('devices="auto"', 8), ("", 8)]
+        ("arguments", "devices"),
+        [
+            ("devices=4", 4),
+            ("devices=-1", 8),
+            ('devices="auto"', 8),
+            ("", 8),
+            ("gpus=2", 2),
+            ("gpus=[0, 1, 2]", 3),
+            ("gpus=-1, distributed_backend='ddp'", 8),
+        ],
     )
     def test_devices_of_lightnings_trainer(self, tmp_path: Path, arguments: str, devices: int) -> None:
         plan = self.plan(tmp_path, f"import lightning as L\nL.Trainer({arguments}).fit(model)")
         assert fact(plan, "launch.trainer_devices") == devices
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            "gpus=4, accelerator='dp'",
+            "gpus=4, distributed_backend='ddp_spawn'",
+            "devices=4, strategy='ddp_notebook'",
+            "devices=4, plugins=[LightningEnvironment()]",
+        ],
+    )
+    def test_slurm_starts_no_process_for_each_device_of_a_trainer_that_starts_them(
+        self, tmp_path: Path, arguments: str
+    ) -> None:
+        plan = self.plan(tmp_path, f"import lightning as L\nL.Trainer({arguments}).fit(model)")
+        assert isinstance(fact(plan, "launch.trainer_devices"), Unknown)
 
     def test_without_a_trainer_they_are_not_known(self, tmp_path: Path) -> None:
         assert isinstance(fact(self.plan(tmp_path, "import torch.distributed"), "launch.trainer_devices"), Unknown)

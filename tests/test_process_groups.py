@@ -67,3 +67,57 @@ def test_where_ranks_meet(text: str, found: dict[str, str]) -> None:
     program = link({"train.py": read_module(Source("train.py", f"import os\n{HEAD}{text}loss.backward()\n"))})
     told = {claim.setting: claim.value for claim in group_claims(program)}
     assert {name: value.value for name, value in told.items() if isinstance(value, Value)} == found
+
+
+FREE = """import random
+import socket
+def free():
+    with socket.socket() as probe:
+        probe.bind(('', 0))
+        return probe.getsockname()[1]
+"""
+PORT = "os.environ['MASTER_PORT'] = "
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        (f"{PORT}str(free())\n{START}", "own-port"),
+        (f"port = free()\n{PORT}f'{{port}}'\n{START}", "own-port"),
+        (f"{PORT}str(random.randint(20000, 30000))\n{START}", "own-port"),
+        (f"def setup():\n    {PORT}str(free())\n    {START}setup()\n", "own-port"),
+        (f"random.seed(1)\n{PORT}str(random.randint(20000, 30000))\n{START}", "env"),
+        (f"if rank == 0:\n    {PORT}str(free())\n{START}", "env"),
+        (f"port = comm.bcast(free() if rank == 0 else None)\n{PORT}str(port)\n{START}", "env"),
+        (f"{PORT}os.environ['PORT']\n{START}", "env"),
+        (f"{PORT}'29500'\n{START}", "env"),
+        (f"os.environ.setdefault('MASTER_PORT', str(free()))\n{START}", "env"),
+        (f"import torch.multiprocessing as mp\n{PORT}str(free())\ndef work():\n    {START}mp.spawn(work)\n", None),
+    ],
+)
+def test_a_port_that_each_process_chooses(text: str, word: str | None) -> None:
+    program = link({"train.py": read_module(Source("train.py", f"import os\n{HEAD}{FREE}{text}loss.backward()\n"))})
+    told = {claim.setting: claim.value for claim in group_claims(program)}
+    found = told.get("launch.rendezvous")
+    assert (found.value if isinstance(found, Value) else None) == word
+
+
+@pytest.mark.parametrize(
+    ("method", "host"),
+    [
+        ("'tcp://localhost:23456'", "localhost"),
+        ("f'tcp://127.0.0.1:{port}'", "127.0.0.1"),
+        ("'tcp://localhost:' + port", "localhost"),
+        ("'tcp://localhost:%d' % port", "localhost"),
+        ("'tcp://0.0.0.0:{}'.format(port)", "0.0.0.0"),
+        ("'tcp://10.1.1.2:23456'", None),
+        ("f'tcp://{head}:23456'", None),
+        ("url", None),
+    ],
+)
+def test_an_address_that_each_machine_takes_for_its_own(method: str, host: str | None) -> None:
+    text = f"dist.init_process_group('nccl', init_method={method}, rank=rank, world_size=8)\n"
+    program = link({"train.py": read_module(Source("train.py", f"{HEAD}{text}loss.backward()\n"))})
+    told = {claim.setting: claim.value for claim in group_claims(program)}
+    found = told.get("launch.rendezvous_host")
+    assert (found.value if isinstance(found, Value) else None) == host

@@ -63,6 +63,20 @@ class TestWhatIsNotJudged:
         assert bool(rules("run.sh")) is judged
 
     @pytest.mark.parametrize(
+        ("body", "judged"),
+        [
+            ("trainer = Trainer(devices=8)\ntrainer.fit(net, data)\n", True),
+            ("self.trainer = Trainer(net)\nself.trainer.train()\n", True),
+            ("trainer = Trainer(devices=8)\ntrainer.fit(net, data)\ntrainer.test(net)\n", False),
+            ("net(x).backward()\noptimizer.step()\ncompare(net)\n", False),
+        ],
+    )
+    def test_a_test_is_judged_where_it_is_a_trainer_that_trains(self, tree, body, judged):
+        command = "deepspeed --num_gpus 8 slurm_test.py --deepspeed_config ds.json"
+        tree({"run.sh": f"{command}\n", "ds.json": BROKEN, "slurm_test.py": body})
+        assert bool(rules("run.sh")) is judged
+
+    @pytest.mark.parametrize(
         "command",
         [
             f"deepspeed --num_gpus 8 main.py --do_train --do_predict {TRAINER}",

@@ -47,6 +47,37 @@ def test_answers_to_a_prompt_make_up_the_batch_of_all_ranks(tmp_path: Path, argu
 
 
 @pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ("per_device_train_batch_size=3, gradient_accumulation_steps=2", True),
+        ("per_device_train_batch_size=3, gradient_accumulation_steps=2, num_generations=6", False),
+        ("per_device_train_batch_size=2, gradient_accumulation_steps=4", False),
+        ("per_device_train_batch_size=3, gradient_accumulation_steps=2, steps_per_generation=8", False),
+        ("per_device_train_batch_size=3, gradient_accumulation_steps=2, **more", False),
+        ("gradient_accumulation_steps=2", False),
+    ],
+)
+def test_answers_to_a_prompt_are_eight_where_nothing_is_told(tmp_path: Path, arguments: str, told: bool) -> None:
+    program = f"""from trl import GRPOConfig, GRPOTrainer
+arguments = GRPOConfig("out", {arguments})
+GRPOTrainer(model=load(), args=arguments, train_dataset=data()).train()
+"""
+    (tmp_path / "grpo.py").write_text(program)
+    (tmp_path / "run.sh").write_text("torchrun --nproc_per_node 1 grpo.py\n")
+    found = [each for each in check([tmp_path]).findings if each.rule == RULE and each.severity == "error"]
+    assert bool(found) is told
+
+
+def test_a_remedy_leaves_at_least_two_answers(tmp_path: Path) -> None:
+    """TRL asks for two at least (trl 0.18.0 trainer/grpo_config.py)."""
+    (tmp_path / "grpo.py").write_text(PROGRAM.format(more="", trainer="GRPOTrainer"))
+    arguments = "--num_generations 16 --per_device_train_batch_size 1 --gradient_accumulation_steps 4 --output_dir out"
+    (tmp_path / "run.sh").write_text(f"torchrun --nproc_per_node 1 grpo.py --bf16 {arguments}\n")
+    (found,) = [each for each in check([tmp_path]).findings if each.rule == RULE]
+    assert [remedy.text for remedy in found.remedies] == ["16 samples a rank: 1 x 16 hold whole groups of 16"]
+
+
+@pytest.mark.parametrize(
     ("program", "told"),
     [
         (PROGRAM.format(more="", trainer="GRPOTrainer"), True),

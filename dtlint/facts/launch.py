@@ -36,12 +36,31 @@ def starter(plan: Plan) -> FactValue:
     return str(name.value) if isinstance(name, Value) else "none"
 
 
+@register("launch.strict_program", "flag", "", (), "torchrun-doc")
+def strict_program(plan: Plan) -> FactValue:
+    """Whether the program reads its arguments with a parser that stops at what it does not know."""
+    return bool(plan.collection("program.parser"))
+
+
 @register("launch.told_outside", "flag", "", (), "torchrun-doc")
 def told_outside(plan: Plan) -> FactValue:
     """Whether whoever starts the script may tell where the nodes meet: nothing in it starts the launch on other
     machines, whose environment it would make, and its launcher asks the environment.
     """
     return bool(plan.collection("launch.inherited")) and not plan.collection("launch.starters")
+
+
+@register("launch.met_outside", "flag", "", (), "torchrun-doc")
+def met_outside(plan: Plan) -> FactValue:
+    """Whether what is not here may tell where the nodes meet, or only machines of some numbers start the launch."""
+    return told_outside(plan) is True or chosen_machine(plan) is True
+
+
+@register("launch.own_ports", "flag", "", ("launch.rendezvous",), "torch-collectives")
+def own_ports(plan: Plan) -> FactValue:
+    """Whether each of several processes chooses the port itself at which all are to meet."""
+    processes = plan.integer("launch.processes")
+    return plan.word("launch.rendezvous") == "own-port" and (processes or 0) > 1
 
 
 @register("launch.meets_itself", "flag", "", (), "torchrun-doc")

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from dtlint.frameworks import Member
-from dtlint.frameworks.options import Option, Split, canonical
+from dtlint.frameworks.options import Grammar, Option, Split, canonical, split_options
 from dtlint.languages.traced import Piece, Word
 from dtlint.source import Span
 from dtlint.value import Setting, written
@@ -52,15 +52,29 @@ def misspelt_flag(option: Option, suggestion: str, tool: str, effect: str = "ref
     return Member(option.place, fields)
 
 
-def behind_program(split: Split, names: Sequence[str]) -> Iterator[Member]:
+def behind_program(split: Split, names: Sequence[str], started: int = 0, meant: int = 0) -> Iterator[Member]:
     """The member of `launch.lost` for a launcher's own flags that stand behind the program, which gets them: `words`,
-    `cause` (script). A flag that the launcher is given too may be the program's.
+    `cause` (script), and where fewer processes are started than with them, how many are `started` and how many `meant`.
+    A flag that the launcher is given too may be the program's.
     """
-    found = [word for word in split.rest[1:] if _is_launchers(word, split, names)]
+    found = _launchers_words(split, names)
     if found:
         place = found[0].place
         fields = texts(place, words=" and ".join(word.shown.partition("=")[0] for word in found), cause="script")
+        if 0 < started < meant:
+            fields.update(started=written(started, place), meant=written(meant, place))
         yield Member(place, fields, ((split.rest[0].place, "the program begins here"),))
+
+
+def with_options_behind(split: Split, names: Sequence[str], grammar: Grammar) -> Split:
+    """The launcher's options as they are meant: with its own ones that stand behind the program."""
+    starts = [split.rest.index(word) for word in _launchers_words(split, names)]
+    moved = [split_options(split.rest[at : at + 2], grammar).options[:1] for at in starts]
+    return split._replace(options=(*split.options, *(option for options in moved for option in options)))
+
+
+def _launchers_words(split: Split, names: Sequence[str]) -> list[Word]:
+    return [word for word in split.rest[1:] if _is_launchers(word, split, names)]
 
 
 def _is_launchers(word: Word, split: Split, names: Sequence[str]) -> bool:

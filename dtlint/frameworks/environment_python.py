@@ -69,6 +69,27 @@ def assigned(program: Program, name: str) -> Iterator[Value]:
                 yield cast("Value", each.value)
 
 
+def worked_out(program: Program, name: str) -> Iterator[Place]:
+    """The expressions, texts aside, to which statements that are known to run set a variable."""
+    for module in program.modules.values():
+        for scope in module.scopes if name in module.source.text else ():
+            for statement in _body(scope) if isinstance(scope.node, ast.Module | ast.FunctionDef) else ():
+                value = _value_of(statement, name)
+                place = place_of(program, module, Site(statement, scope, (), ()))
+                if value is not None and (isinstance(scope.node, ast.Module) or stands(place)):
+                    yield place.at(value)
+
+
+def _value_of(statement: ast.stmt, name: str) -> ast.expr | None:
+    """The right side of `os.environ["NAME"] = ...`, where that is no text."""
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    if not isinstance(statement, ast.Assign) or not isinstance(target, ast.Subscript):
+        return None
+    named = isinstance(target.slice, ast.Constant) and target.slice.value == name
+    known = dotted(target.value) in ENVIRONMENTS and named and not isinstance(statement.value, ast.Constant)
+    return statement.value if known else None
+
+
 def _is_fallback(statement: ast.stmt) -> bool:
     """Whether a statement sets only what the launch has not: `os.environ.setdefault("NAME", "value")`."""
     call = statement.value if isinstance(statement, ast.Expr) else None

@@ -12,6 +12,8 @@ from dtlint.value import Origin, Setting, Unknown
 
 MOST_VALUES = 2
 """Words that an option of a launcher takes at most."""
+CUT = "a blank behind a backslash ends the command"
+"""Why options are hidden that were meant to follow in the next line."""
 
 
 class Option(NamedTuple):
@@ -88,7 +90,7 @@ def split_options(words: Sequence[Word], grammar: Grammar) -> Split:
     """Take the options off the front of `words` (the command's own name left out), up to the first positional word.
 
     A word that stands for several unknown ones is taken for options, unless what follows shows that it held the
-    program: then `rest` starts with it.
+    program: then `rest` starts with it. Where a broken continuation ends the command before the program there is none.
     """
     options: list[Option] = []
     strange: list[Option] = []
@@ -104,6 +106,8 @@ def split_options(words: Sequence[Word], grammar: Grammar) -> Split:
         if word.text == "--":
             index += 1
             break
+        if is_cut(word):
+            return Split(tuple(options), tuple(strange), (), CUT)
         if not head.startswith("-") or head == "-":
             break
         read = _read_option(word, words[index + 1 : index + 1 + MOST_VALUES], grammar)
@@ -130,6 +134,14 @@ def is_hidden(word: Word) -> bool:
     head = known_head(word)
     nameless = word.text is None and head in ("-", "--")
     return nameless or (word.many and not head) or (word.text is None and head.startswith("--") and "=" not in head)
+
+
+def is_cut(word: Word) -> bool:
+    """Whether a word is the blank behind a backslash that was to join the next line, or the comment behind both, or the
+    backslash that is left of them in a text; no program has such a name.
+    """
+    known = word.text or ""
+    return known == "\\" or (known != known.lstrip() and known.lstrip()[:1] in ("", "#"))
 
 
 def literal_place(word: Word) -> Span:

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from dtlint.frameworks import Claim
 from dtlint.frameworks.environment_python import assigned
+from dtlint.frameworks.own_ports import own_port
 from dtlint.languages.python.calls import Call, argument, call_at, called, calls, passed
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.places import Place
@@ -51,6 +52,11 @@ def timeout_claims(program: Program) -> Iterator[Claim]:
 
 ENVIRONMENT = "env"
 """The rendezvous of a process group that finds MASTER_ADDR in its environment."""
+OWN_PORT = "own-port"
+"""That of a process group for which each process sets MASTER_PORT to a port that it chooses."""
+ADDRESS = "address"
+"""That of a process group that is told an address in the program."""
+_LOCAL = r"tcp://(localhost|127\.0\.0\.1|0\.0\.0\.0):"
 _SPAWNING = frozenset(("spawn", "start_processes", "Process", "notebook_launcher", "elastic_launch"))
 """Calls by which a program starts ranks of its own, which meet on their machine."""
 _ASSIGNED = re.compile(r"""[\"']MASTER_ADDR[\"']\s*(?:\]\s*=(?!=)|[:,])""")
@@ -72,8 +78,13 @@ def _meeting_claims(program: Program) -> Iterator[Claim]:
     if not found or any(not _SPAWNING.isdisjoint(module.called) for module in modules):
         return
     if not all(map(_by_environment, found)):
+        yield from _own_address(found)
         return
-    yield Claim("launch.rendezvous", written(ENVIRONMENT, found[0].head), "init_process_group")
+    port = own_port(program)
+    if port is not None:
+        yield Claim("launch.rendezvous", written(OWN_PORT, port), "MASTER_PORT")
+    else:
+        yield Claim("launch.rendezvous", written(ENVIRONMENT, found[0].head), "init_process_group")
     told = list(assigned(program, "MASTER_ADDR"))
     if len(told) == 1 and sum(len(_ASSIGNED.findall(module.source.text)) for module in modules) == 1:
         yield Claim("launch.rendezvous_host", told[0], "MASTER_ADDR")
@@ -83,6 +94,34 @@ def _by_environment(call: Call) -> bool:
     method = argument(call, "init_method", 1)
     by_name = method is None or (isinstance(method, Value) and method.value in (None, "env://"))
     return by_name and not call.open and not passed(call, "store")
+
+
+def _own_address(groups: Sequence[Call]) -> Iterator[Claim]:
+    """The address that the one process group is told where each machine takes it for its own."""
+    told = argument(groups[0], "init_method", 1) if len(groups) == 1 else None
+    address = told if isinstance(told, Value) else _built(groups[0]) if told is not None else None
+    found = re.match(_LOCAL, str(address.value)) if address is not None else None
+    if address is not None and found is not None:
+        yield Claim("launch.rendezvous", address._replace(value=ADDRESS), "init_method")
+        yield Claim("launch.rendezvous_host", address._replace(value=found[1]), "init_method")
+
+
+def _built(group: Call) -> Value | None:
+    """The beginning of an address of which the rest is not known."""
+    ends = [way.end for item in passed(group, "init_method", 1) for way in ways(item.place)]
+    end = ends[0] if len(ends) == 1 else None
+    return written(_beginning(end.node), end.module.span(end.node)) if isinstance(end, Place) else None
+
+
+def _beginning(node: ast.AST) -> str:
+    """The text with which an expression begins: a text, `f"..."`, `"..." + x`, `"..." % x`, `"...".format(x)`."""
+    if isinstance(node, ast.JoinedStr) and node.values:
+        return _beginning(node.values[0])
+    if isinstance(node, ast.BinOp):
+        return _beginning(node.left)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
+        return _beginning(node.func.value)
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
 def _seconds(place: Place) -> float | None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from dtlint.frameworks import Claim, Reading
+from dtlint.frameworks import Claim, Member, Reading
 from dtlint.value import Choice, Origin, Setting, Unknown, Value
 
 _NODES = "cluster.nodes"
 _TASKS = "launch.tasks_per_node"
+_WRITTEN = "launch.tasks"
 
 
 def with_spread_tasks(readings: Sequence[Reading]) -> tuple[Reading, ...]:
@@ -17,10 +18,33 @@ def with_spread_tasks(readings: Sequence[Reading]) -> tuple[Reading, ...]:
     srun takes --ntasks-per-node from the job for an upper limit once it is told --ntasks (man srun).
     """
     nodes = next(_claims(readings, _NODES), None)
+    readings = _without_replaced(readings)
     spread = tuple(_spread(reading, nodes) for reading in readings)
     if spread == tuple(readings):
         return spread
     return tuple(_without_tasks(reading) if reading.layer == "sbatch" else reading for reading in spread)
+
+
+def _without_replaced(readings: Sequence[Reading]) -> Sequence[Reading]:
+    """The readings, without the job's number of tasks where the step writes one in its place: --ntasks for anything,
+    --ntasks-per-node for all but --ntasks.
+    """
+    own = [
+        member for reading in readings if reading.layer == "srun" for member in reading.collections.get(_WRITTEN, ())
+    ]
+    if not own:
+        return readings
+    return [_without(reading, own) if reading.layer == "sbatch" else reading for reading in readings]
+
+
+def _without(job: Reading, own: Sequence[Member]) -> Reading:
+    whole = any(_says(member, "tasks") for member in own)
+    kept = tuple(each for each in job.collections.get(_WRITTEN, ()) if _says(each, "tasks") and not whole)
+    return job._replace(collections={**job.collections, _WRITTEN: kept})
+
+
+def _says(member: Member, field: str) -> bool:
+    return isinstance(member.fields.get(field), Value)
 
 
 def _spread(step: Reading, nodes: Setting | None) -> Reading:

@@ -31,17 +31,27 @@ _OF_TORCH = ("torchrun", "torch.distributed.run", "torch.distributed.launch")
 _RUN_NAME = "--rdzv-id"
 _HOST_FLAGS = ("--rdzv-endpoint", "--master-addr", "--main-process-ip")
 _THIS_HOST = "cluster.this_host"
-_PER_TASK = ("SLURM_NODEID", "SLURM_PROCID")
+_PER_TASK = {
+    "SLURM_NODEID": "0",
+    "SLURM_PROCID": "0",
+    "OMPI_COMM_WORLD_RANK": "nothing",
+    "OMPI_COMM_WORLD_NODE_RANK": "nothing",
+    "PMIX_RANK": "nothing",
+    "PMI_RANK": "nothing",
+}
+"""Variables that every task has a value of its own for, and what they are in the script that starts the tasks."""
+_OF_TASKS = frozenset(("srun", "mpirun", "mpiexec", "mpiexec.hydra", "orterun"))
+"""Starters of tasks that have such variables."""
 
 
 def read(command: Command) -> Reading:
     """What starts a command on other machines.
 
-    Collections: `launch.starters` (`name`), and `launch.same_rank` (`name`, `variable`, `cause`): a node rank
-    that is a number (constant), or a variable that the script that calls srun expands (early): every task gets the
-    same; `launch.own_hosts` (`name`): an address that each task asks its own machine for; and `launch.ports` (`port`,
-    `until`, `stays`): a port of this machine on which the launch listens, the release of torch that takes a free one
-    instead, "" for none, and whether the script goes on meanwhile (yes, no).
+    Collections: `launch.starters` (`name`), and `launch.same_rank` (`name`, `variable`, `cause`, `got`): a node rank
+    that is a number (constant), or a variable that the script that calls srun or mpirun expands (early): every task
+    gets the same, `got`; `launch.own_hosts` (`name`): an address that each task asks its own machine for; and
+    `launch.ports` (`port`, `until`, `stays`): a port of this machine on which the launch listens, the release of torch
+    that takes a free one instead, "" for none, and whether the script goes on meanwhile (yes, no).
     """
     words = [(wrapper.argv[0], wrapper) for wrapper in (*command.wrapper, command) if wrapper.argv]
     starters = tuple(_starter(word) for word, _ in words if program_name(word) in STARTERS)
@@ -59,26 +69,34 @@ def _starter(word: Word) -> Member:
 
 
 def _same_rank(command: Command) -> Iterator[Member]:
-    """Ranks of a launch that srun starts on all nodes: numbers, and variables that the batch script expands."""
-    srun = _srun(command)
-    if srun is None or any(_picks_nodes(word.shown) for word in srun.argv):
+    """Ranks of a launch that srun starts on all nodes, or mpirun: numbers (srun's alone, which needs no list of nodes),
+    and variables that the batch script expands.
+    """
+    starter = _started_by(command, _OF_TASKS)
+    if starter is None or any(_picks_nodes(word.shown) for word in starter.argv):
         return
     if numbers_nodes_itself(command.argv):
         return
     given = [*ranks(command.argv)]
     for flag, value in given[-1:]:
-        variable = _expanded_early(value, srun)
-        shown = value.text if value.text is not None and value.text.isdecimal() else variable
-        if shown:
-            fields = texts(value.place, name=flag, variable=shown, cause="early" if variable else "constant")
+        variable = _expanded_early(value, starter)
+        number = value.text if value.text is not None and value.text.isdecimal() and _srun(command) is not None else ""
+        if variable or number:
+            fields = texts(value.place, name=flag, variable=variable or number, got=_PER_TASK.get(variable, number))
+            fields |= texts(value.place, cause="early" if variable else "constant")
             before = tuple((word.place, "written before, without effect") for _, word in given[:-1])
             yield Member(value.place, fields, before)
 
 
 def _srun(command: Command) -> Command | None:
     """The srun that starts a launch: the command itself, or what its text is handed to (`srun bash -c '...'`)."""
+    return _started_by(command, frozenset(("srun",)))
+
+
+def _started_by(command: Command, starters: frozenset[str]) -> Command | None:
+    """The command itself or what its text is handed to, where that is one of some starters."""
     return next(
-        (each for each in (command, *command.wrapper) if each.argv and program_name(each.argv[0]) == "srun"), None
+        (each for each in (command, *command.wrapper) if each.argv and program_name(each.argv[0]) in starters), None
     )
 
 
@@ -113,11 +131,14 @@ def _picks_nodes(word: str) -> bool:
     return word in ("-w", "-N1") or word.startswith(("--nodelist", "--nodes=1", "-w", "--relative"))
 
 
-def _expanded_early(value: Word, srun: Command) -> str:
-    """The variable of a task that stands for a rank and that srun's own words hold no more; "" if it is none."""
-    early = {piece.span.start for word in srun.argv for piece in word.pieces if piece.text is None}
+def _expanded_early(value: Word, starter: Command) -> str:
+    """The variable of a task that stands for a rank and that a starter's own words, or the variables that it hands on,
+    hold no more; "" if it is none.
+    """
+    words = (*starter.argv, *starter.env.values())
+    early = {(piece.span.path, piece.span.start) for word in words for piece in word.pieces if piece.text is None}
     for piece in value.pieces:
-        if piece.text is None and piece.span.start in early:
+        if piece.text is None and (piece.span.path, piece.span.start) in early:
             return next((name for name in _PER_TASK if name in piece.span.text), "")
     return ""
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 
 from dtlint.frameworks import Claim, Member, NamedFile, Reading
-from dtlint.frameworks.arguments import behind_program, stretch, texts, unknown_flag
+from dtlint.frameworks.arguments import behind_program, stretch, texts, unknown_flag, with_options_behind
 from dtlint.frameworks.interpreter import program_name, python_program
 from dtlint.frameworks.options import Grammar, Option, Split, integer, literal_place, split_options, text_of, whole
 from dtlint.frameworks.torchrun_values import invalid_values
@@ -221,10 +222,22 @@ def _collections(
         "config.invalid": tuple(invalid_values(split, written)),
         "config.refused": tuple(_refused(split, launcher)),
         "launch.elastic": _elastic(written.get("nnodes")),
-        "launch.lost": tuple(behind_program(split, _OWN)),
+        "launch.lost": tuple(_lost(split, written, GRAMMARS[launcher])),
         "launch.bindings": _virtual_ranks(split),
         "launch.handed": tuple(_handed(split, launcher, named)),
     }
+
+
+def _lost(split: Split, written: Mapping[str, Word], grammar: Grammar) -> Iterator[Member]:
+    meant = with_options_behind(split, _OWN, grammar)
+    behind = {option.name: option.value for option in meant.options if option.value is not None}
+    return behind_program(split, _OWN, _count(written), _count({**written, **behind}))
+
+
+def _count(written: Mapping[str, Word]) -> int:
+    """The processes that options make, one where nothing is said; 0 where that is not known."""
+    given = (written.get(name) for name in ("nnodes", "nproc-per-node"))
+    return prod(1 if word is None else whole(word.text or "") or 0 for word in given)
 
 
 def _handed(split: Split, launcher: str, named: Word) -> Iterator[Member]:

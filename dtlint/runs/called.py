@@ -4,6 +4,7 @@ launches too.
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -11,8 +12,9 @@ from dtlint.frameworks import Reading
 from dtlint.frameworks.ray_submit import as_submitted
 from dtlint.frameworks.scripts import Start, started_script
 from dtlint.frameworks.step_devices import as_step
+from dtlint.languages.shell import no_file
 from dtlint.languages.shell.state import Caller
-from dtlint.languages.traced import Command, Script, World, path_from_folder
+from dtlint.languages.traced import Command, Script, World, is_elsewhere, path_from_folder
 from dtlint.record import NamedTuple
 from dtlint.runs.candidates import Candidate
 from dtlint.runs.candidates import chain_of as chain_of
@@ -94,7 +96,7 @@ class Calls:
             yield from list(self._inside(command, reached, before)) or self._own(command, reached, world)
 
     def _own(self, command: Command, reached: Reached, world: World) -> Iterator[Launched]:
-        read = self._reader(reached, world.files)
+        read = self._reader(reached, world.files, command.folder)
         found = find_launch(command, read, _is_of_several(reached.around))
         if found is None:
             folders = (reached.folder, reached.own)
@@ -106,12 +108,12 @@ class Calls:
             found = find_launch(command, read) or found
         yield Launched(found, command, reached, world)
 
-    def _reader(self, reached: Reached, files: Mapping[str, Source]) -> Callable[[str], Source | None]:
+    def _reader(self, reached: Reached, files: Mapping[str, Source], moved: str = "") -> Callable[[str], Source | None]:
+        """Reads a file from the folder to which `cd` led, from that of the start, or from that of the script."""
         first = self.follower.reader(reached.folder, files)
-        if reached.own is None:
-            return first
-        second = self.follower.reader(reached.own)
-        return lambda text: first(text) or second(text)
+        second = self.follower.reader(reached.own) if reached.own is not None else no_file
+        ahead = "" if is_elsewhere(moved) else moved
+        return lambda text: (first(posixpath.join(ahead, text)) if ahead else None) or first(text) or second(text)
 
     def _inside(self, command: Command, reached: Reached, before: World) -> Iterator[Launched]:
         """The launches of the script that a command starts."""

@@ -27,7 +27,7 @@ from dtlint.runs.engine_config import of_one_recipe
 from dtlint.runs.follow import Candidate, Follower, hosts_of
 from dtlint.runs.kinds import may_be_manifest, may_start
 from dtlint.runs.launches import Found
-from dtlint.runs.lost import lost_words
+from dtlint.runs.lost import is_cut_off, lost_words
 from dtlint.runs.merge import merged
 from dtlint.runs.model import FileProblem, Options, Run, RunSet, file_problem, script_problems
 from dtlint.runs.plain_starts import Start
@@ -187,7 +187,7 @@ class Joiner:
 
     def finish(self, problems: tuple[FileProblem, ...], focus: frozenset[str] | None) -> RunSet:
         """The runs of everything collected; `focus` None: every file that was read."""
-        self._launches = known_starts(self._launches)
+        self._launches = [each for each in known_starts(self._launches) if not is_cut_off(self._lost, each.found)]
         self._read_ahead(program for each in self._launches for program in self._follower.programs_of(each))
         runs = [run for candidate in self._launches for run in self._launched(candidate)]
         runs = merged(runs)
@@ -213,7 +213,7 @@ class Joiner:
         outer = self._around(candidate)
         installed = install_readings(candidate.world.commands, found.launch.place)
         vendor = vendors.read(found.launch.env, candidate.world.commands, found.program)
-        lost = lost_words(self._lost, found.launch.place)
+        lost = lost_words(self._lost, found, [each.found.launch.place for each in self._launches])
         readings = (*found.readings, *parts.readings, *outer, *lost, *installed, vendor)
         sources = dict.fromkeys((candidate.script, *candidate.callers, *parts.sources))
         whole = Parts(readings, tuple(sources), (*candidate.supposed, *parts.assumptions))

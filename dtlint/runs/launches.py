@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from dtlint.frameworks import Claim, NamedFile, Reading
 from dtlint.frameworks.interpreter import LAUNCHERS, program_name, python_program
-from dtlint.frameworks.options import integer
+from dtlint.frameworks.options import CUT, integer
 from dtlint.languages.traced import Command, Word
 from dtlint.record import NamedTuple
 from dtlint.runs.front_ends import module_of, reader_of_program
@@ -64,7 +64,7 @@ def find_launch(command: Command, read_file: ReadFile, allocated: bool = False) 
     readings = [*inner, *outer]
     words = _handed_on(words, any(reading.layer in MANAGERS for reading in readings))
     if not words:
-        return None
+        return _cut_off(command, readings)
     launcher = _launcher_reading(words, command.env, read_file)
     if launcher is not None and _starts_shell(launcher.rest):
         return None
@@ -85,6 +85,12 @@ def find_launch(command: Command, read_file: ReadFile, allocated: bool = False) 
         started.append(_address_reading(command, words))
     managers = [reading for reading in readings if reading.layer != "environment"]
     return Found(Launch(command.place, words, command.env), (*arguments, *started, *managers, *around), tuple(program))
+
+
+def _cut_off(command: Command, readings: Sequence[Reading]) -> Found | None:
+    """An srun or mpirun that a broken continuation ends before its program."""
+    cut = any(reading.layer in MANAGERS and reading.open == CUT for reading in readings)
+    return Found(Launch(command.place, command.argv, command.env), tuple(readings), ()) if cut else None
 
 
 def _starts_shell(rest: Sequence[Word]) -> bool:

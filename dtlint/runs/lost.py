@@ -2,38 +2,101 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import PurePosixPath
 
 from dtlint.frameworks import Member, Reading
+from dtlint.frameworks.arguments import texts
+from dtlint.frameworks.interpreter import LAUNCHERS
+from dtlint.frameworks.options import CUT, is_cut, literal_place
 from dtlint.languages.shell.reader import has_windows_line_ends
 from dtlint.languages.traced import Lost
+from dtlint.runs.launches import LAUNCHER_MODULES, MANAGERS, Found
 from dtlint.source import Span
-from dtlint.value import written
 
 
-def lost_words(lost: Sequence[Lost], launch: Span) -> Iterator[Reading]:
-    """The words that the command at `launch` loses, as a reading with the collection `launch.lost`: `words`, `cause`
-    (comment; blank; carriage; remark, a comment behind a backslash and a blank). What is lost first tells it: nothing
-    behind it reaches the command. A script all of whose lines end in CR LF is refused as that.
+def lost_words(lost: Sequence[Lost], launch: Found, starts: Collection[Span]) -> Iterator[Reading]:
+    """The words that a launch loses, one of those at `starts`, as a reading with the collection `launch.lost`: `words`,
+    `cause` (comment; blank; carriage; remark, a comment behind a backslash and a blank), and `part`: arguments;
+    program, where the launcher loses that too; front, where the launch loses what stands before it, variables or a
+    command that is no launch. What is lost first tells it: nothing behind it reaches the command. A script all of whose
+    lines end in CR LF is refused as that.
     """
-    first = next((each for each in lost if _same(each.command, launch)), None)
-    if first is not None and not (_is_carriage(first.cause) and has_windows_line_ends(first.cause.source)):
-        yield Reading("lost", collections={"launch.lost": (_member(first),)})
+    found = _first(lost, launch.launch.place, starts)
+    if found is None:
+        yield from _without_program(launch)
+    elif not (_is_carriage(found.cause) and has_windows_line_ends(found.cause.source)):
+        in_front = _same(found.words, launch.launch.place)
+        words = found.command if in_front else found.words
+        part = "front" if in_front else "arguments" if _has_program(launch) else "program"
+        fields = texts(words, words=_shown(words), part=part) | texts(found.cause, cause=_cause(found.cause))
+        yield _reading(Member(found.cause, fields, () if in_front else ((found.words, "these words are lost"),)))
+
+
+def _without_program(launch: Found) -> Iterator[Reading]:
+    """The same where the continuation is broken in a text, which the script expands or hands to another shell."""
+    words = launch.launch.argv
+    at = next((index for index, word in enumerate(words) if is_cut(word)), None)
+    if at is None or _has_program(launch) or not any(reading.open == CUT for reading in launch.readings):
+        return
+    place = literal_place(words[at])
+    if has_windows_line_ends(place.source):
+        return
+    behind = " ".join(word.shown for word in words[at + 1 :])[:_LONGEST] or "the next line"
+    yield _reading(Member(place, texts(place, words=behind, cause="blank", part="program")))
+
+
+def _reading(member: Member) -> Reading:
+    return Reading("lost", collections={"launch.lost": (member,)})
+
+
+def _has_program(launch: Found) -> bool:
+    return bool(launch.program) and launch.program[0].text not in LAUNCHER_MODULES
+
+
+def is_cut_off(lost: Sequence[Lost], launch: Found) -> bool:
+    """Whether a command that looks like a launch is none: a Python file at the start of its line, since the line above
+    is cut off, or an srun or mpirun that loses something else than a training program.
+    """
+    place = launch.launch.place
+    if any(_is_file_of_python(_names(each.words)[0]) for each in lost if _same(each.words, place)):
+        return True
+    managed = not launch.program and not any(each.layer not in (*MANAGERS, "environment") for each in launch.readings)
+    names = [name for each in lost if _same(each.command, place) for name in _names(each.words)]
+    return managed and not any(map(_starts_training, names))
+
+
+def _names(words: Span) -> list[str]:
+    return words.text.split()
+
+
+def _is_file_of_python(word: str) -> bool:
+    return word.endswith(".py")
+
+
+def _starts_training(word: str) -> bool:
+    name = PurePosixPath(word).name
+    return _is_file_of_python(word) or name.startswith("python") or name in LAUNCHERS
+
+
+def _first(lost: Sequence[Lost], launch: Span, starts: Collection[Span]) -> Lost | None:
+    owned = next((each for each in lost if _same(each.command, launch)), None)
+    in_front = (each for each in lost if _same(each.words, launch) and not _is_any(each.command, starts))
+    return owned or next(in_front, None)
+
+
+def _is_any(command: Span, launches: Collection[Span]) -> bool:
+    return any(_same(command, launch) for launch in launches)
 
 
 def _same(command: Span, launch: Span) -> bool:
     return command.source is launch.source and command.start < launch.end and launch.start < command.end
 
 
-def _member(lost: Lost) -> Member:
-    fields = {"words": written(_shown(lost.words), lost.words), "cause": written(_cause(lost.cause), lost.cause)}
-    return Member(lost.cause, fields, ((lost.words, "these words are lost"),))
-
-
 _LONGEST = 60
 """Characters of lost words that are shown."""
-_REDIRECTIONS = ("|", ">", "<", "&", "1>", "2>", ";")
-"""Beginnings of words that no command is passed."""
+_REDIRECTIONS = ("|", ">", "<", "&", "1>", "2>", ";", "\\")
+"""Beginnings of words that no command is passed, and the backslash behind which it is broken once more."""
 
 
 def _shown(lost: Span) -> str:

@@ -27,6 +27,14 @@ MEASURES = frozenset(("benchmark",))
 STEPS = (".backward(", ".step(")
 """What a program has that makes steps of training itself."""
 
+TRIES = frozenset(("benchmark", "test"))
+"""Those that say that a program tries something out, which is training where a Trainer makes the steps and nothing is
+judged by itself.
+"""
+
+FITS = r"[Tt]rainer\.(?:fit|train)\("
+JUDGES = r"\.(?:test|evaluate|predict|validate)\("
+
 FLAGS = frozenset(
     (
         "--skip-train", "--eval-only", "--eval_only", "--do_eval_only", "--out-seq-length", "--sample-input-file",
@@ -109,7 +117,8 @@ def role_of_program(path: str, text: str = "") -> str:
         return "train"
     folder, others = _words(PurePosixPath(path).parent.name), PROGRAMS.intersection(_words(name))
     measured = others <= MEASURES and all(call in text for call in STEPS)
-    return "train" if (not others or measured) and FOLDERS.isdisjoint(folder) else "other"
+    tried = others <= TRIES and re.search(FITS, text) is not None and re.search(JUDGES, text) is None
+    return "train" if (not others or measured or tried) and FOLDERS.isdisjoint(folder) else "other"
 
 
 def _words(name: str) -> list[str]:

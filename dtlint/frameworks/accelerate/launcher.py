@@ -11,7 +11,7 @@ from dtlint.frameworks.accelerate.given import TOOL, Given
 from dtlint.frameworks.accelerate.releases import NO_BEGINNINGS
 from dtlint.frameworks.accelerate.settings import absent, common, family
 from dtlint.frameworks.accelerate.spelling import spell_on_command_line
-from dtlint.frameworks.arguments import misspelt_flag, stretch, texts, unknown_flag
+from dtlint.frameworks.arguments import behind_program, misspelt_flag, stretch, texts, unknown_flag
 from dtlint.frameworks.environment import ENVIRONMENT
 from dtlint.frameworks.interpreter import program_name, python_program
 from dtlint.frameworks.options import Grammar, Option, Split, canonical, literal_place, split_options, text_of
@@ -67,6 +67,8 @@ GRAMMAR = Grammar(
     short={"q": "quiet", "m": "module", "t": "tee", "h": "help"},
     argparse=True,
 )
+_OWN = ("num-machines", "num-processes", "machine-rank", "main-process-ip", "main-process-port")
+"""Options that hardly a training script has too."""
 _NAMES = tuple(f"--{name}" for name in (*_WITH_VALUE.split(), *_FLAGS.split()))
 
 _FRAMEWORKS = {"use-deepspeed": "deepspeed", "use-fsdp": "fsdp", "use-megatron-lm": "megatron", "multi-gpu": "ddp"}
@@ -211,6 +213,7 @@ def _collections(split: Split, place: Span) -> Mapping[str, tuple[Member, ...]]:
         "config.conflicts": tuple(excluded(split)),
         "config.needed": () if split.open else tuple(_needed(split)),
         ENVIRONMENT: tuple(_threads(split)),
+        "launch.lost": tuple(behind_program(split, _OWN)),
         "launch.chosen_gpus": tuple(_chosen(split)),
         "launch.hidden": (Member(place, texts(place, reason=split.open)),) if split.open else (),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from dtlint.frameworks import Claim, Member, NamedFile, Reading
-from dtlint.frameworks.arguments import behind_program, stretch, texts
+from dtlint.frameworks.arguments import behind_program, stretch, texts, with_options_behind
 from dtlint.frameworks.deepspeed.environment_file import CHOSEN_BY, NAME, read_environment
 from dtlint.frameworks.deepspeed.launcher_faults import bad_lines, ignored_devices, refused, unknown_options
 from dtlint.frameworks.deepspeed.options import GRAMMAR, VISIBLE, defect, gpus_option, whole_option
@@ -22,11 +22,14 @@ MODULE = "deepspeed.launcher.runner"
 ReadFile = Callable[[str], Source | None]
 
 _DIFFER = "machines have"
+_NODES, _PER_NODE = "launch.nodes", "launch.processes_per_node"
 SHELLS = ("bash", "sh", "zsh", "dash")
 """Programs that --no_python may start, and that start others."""
 _OWN_LAUNCHER = "pdsh"
 _UNHANDED = ("no-local-rank", "no-python", "elastic-training")
 """Options with which the program is not handed its local rank, or is no Python that takes one."""
+_OWN = ("num-gpus", "num-nodes", "hostfile")
+"""Options that no training script has too."""
 _ALL_DEVICES = "--set cluster.gpus_per_node=N"
 
 
@@ -54,7 +57,7 @@ def read_launch(words: Sequence[Word], read_file: ReadFile, env: Mapping[str, Wo
     arguments = words[1 : len(words) - len(split.rest)]
     collections = {
         "config.unknown": tuple(unknown_options(split)),
-        "launch.lost": tuple(behind_program(split, ("num-gpus", "num-nodes", "hostfile"))),
+        "launch.lost": tuple(_lost(split, used, read_file, env or {})),
         "config.invalid": (*bad_lines(hosts, split), *used.defects, *refused(split)),
         "config.inert": tuple(ignored_devices(split, hosts, env or {})),
         "launch.uneven": tuple(_uneven_claims(used.claims)),
@@ -183,6 +186,24 @@ def _hostfile(split: Split, read_file: ReadFile) -> Hostfile | None:
     path = option.value.text if option is not None and option.value is not None else None
     source = read_file(path) if path is not None else None
     return None if source is None else read_hostfile(source)
+
+
+def _lost(split: Split, used: _Used, read_file: ReadFile, env: Mapping[str, Word]) -> Iterator[Member]:
+    """The launcher's own options behind the program, with the processes that start without them. Where they name a host
+    file, the machine that starts alone has as many devices as that gives each.
+    """
+    told = with_options_behind(split, _OWN, GRAMMAR)
+    meant = dict(_counts(_used(told, _hostfile(told, read_file), env).claims))
+    now = dict(_counts(used.claims))
+    if gpus_option(told) is gpus_option(split):
+        now = {_PER_NODE: meant.get(_PER_NODE, 0), **now}
+    return behind_program(split, _OWN, *(each.get(_NODES, 0) * each.get(_PER_NODE, 0) for each in (now, meant)))
+
+
+def _counts(claims: Sequence[Claim]) -> Iterator[tuple[str, int]]:
+    for claim in claims:
+        if isinstance(claim.value, Value) and isinstance(claim.value.value, int):
+            yield claim.setting, claim.value.value
 
 
 def _allocated(hosts: Hostfile | None) -> Iterator[Claim]:

@@ -12,10 +12,13 @@ from dtlint.frameworks.lightning.faults import refused_arguments
 from dtlint.frameworks.lightning.hydra import ROLE as HYDRA_ROLE
 from dtlint.frameworks.lightning.strategies import CLASSES, files_of, strategy_of
 from dtlint.frameworks.lightning.trainer import (
+    DEVICES,
+    WAYS,
     devices,
     framework_of,
     launch_claims,
     names,
+    own_start,
     training_claims,
     trains_on_gpus,
 )
@@ -37,6 +40,8 @@ TRAINERS = tuple(f"{package}.{name}" for package in _PACKAGES for name in ("Trai
 _CLIS = tuple(f"{package}.cli.LightningCLI" for package in ("lightning.pytorch", "pytorch_lightning"))
 _MAKERS = tuple(f"hydra.{module}.{name}" for module in ("utils", "_internal.utils") for name in ("instantiate", "call"))
 _LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
+_ALONE = "LightningEnvironment"
+"""Lightning's class for machines without a scheduler, which a program may insist on."""
 _SECTION = "trainer"
 _ARGUMENTS = (
     "accelerator", "devices", "gpus", "num_nodes", "precision", "plugins", "accumulate_grad_batches",
@@ -117,13 +122,23 @@ def _of_trainer(program: Program, call: Call, trainers: dict[str, tuple[Member, 
 
 
 def _expected(call: Call) -> Member:
-    given = {"devices": argument(call, "devices"), "nodes": argument(call, "num_nodes")}
+    named = next((name for name in DEVICES if passed(call, name)), DEVICES[0])
+    given = {"devices": argument(call, named), "nodes": argument(call, "num_nodes")}
     fields = {name: value for name, value in given.items() if value is not None}
-    several = next((node for name, node in _plain(call) if name == f"{_SECTION}.devices"), None)
+    several = next((node for name, node in _plain(call) if name == f"{_SECTION}.{named}"), None)
     count = None if several is None else devices(several)
     if isinstance(count, Value):
         fields["devices"] = count
-    return Member(call.head, fields)
+    alone = _starts_itself(call)
+    return Member(call.head, fields if alone is None else {**fields, "devices": alone})
+
+
+def _starts_itself(call: Call) -> Unknown | None:
+    """Why Slurm does not start the process of each GPU: the strategy, or an environment that is not Slurm's."""
+    if any(isinstance(node, ast.Call) and dotted(node.func).endswith(_ALONE) for node in ast.walk(call.place.node)):
+        return Unknown(f"{_ALONE} has the Trainer start its processes itself")
+    told = (argument(call, name) for name in WAYS if passed(call, name))
+    return own_start(next((way.value for way in told if isinstance(way, Value)), None))
 
 
 def _defaults(program: Program) -> Reading:

@@ -27,6 +27,12 @@ _WEIGHTS: Mapping[str, str] = {
 }  # fmt: skip
 """Precisions in which the weights themselves have 16 bits."""
 PRECISIONS = (*COMPUTE, "64-true", "64")
+DEVICES = ("devices", "gpus")
+"""The argument for the GPUs of a node, and its name before 2.0."""
+WAYS = ("strategy", "accelerator", "distributed_backend")
+"""The argument that names the strategy, and those that did before 1.5 and 1.2."""
+_STARTED_BY_ITSELF = ("dp", "ddp2", "ddp_cpu", "ddp_spawn", "ddp_fork", "ddp_notebook", "horovod", "tpu_spawn")
+"""Strategies for which Slurm starts no process of each GPU: one process has them all, or starts the others itself."""
 _OTHER_MACHINES = ("cpu", "mps", "tpu", "hpu", "ipu")
 
 
@@ -34,7 +40,7 @@ def names(section: str) -> Mapping[str, tuple[str, ...]]:
     """The keys of each setting that the Trainer has an argument for, by their dotted paths."""
     arguments = {
         "launch.nodes": ("num_nodes",),
-        "launch.processes_per_node": ("devices", "gpus"),
+        "launch.processes_per_node": DEVICES,
         "precision.compute": ("precision",),
         "batch.accumulation": ("accumulate_grad_batches",),
         "optimizer.clip": ("gradient_clip_val",),
@@ -128,9 +134,16 @@ def expected(keys: Keys, section: str, place: Span) -> Member:
     each, node = _devices_of(keys, path), keys.node(*path["launch.processes_per_node"])
     if node is not None and isinstance(each, Unknown) and each.means:
         each = Value(-1, Origin("written", node.span))
-    counts = {"devices": each, "nodes": _nodes(keys, path)}
+    way = next((told for name in WAYS if (told := keys.known(f"{section}.{name}")) is not None), None)
+    counts = {"devices": own_start(way) or each, "nodes": _nodes(keys, path)}
     fields = {name: value for name, value in counts.items() if value is not None}
     return Member(place if node is None else node.span, fields)
+
+
+def own_start(way: Plain | None) -> Unknown | None:
+    """Why no GPU has a process that Slurm starts, None where each has."""
+    alone = str(way).lower() in _STARTED_BY_ITSELF
+    return Unknown(f"the strategy {way} starts its processes itself") if alone else None
 
 
 def devices(node: Node) -> Setting:

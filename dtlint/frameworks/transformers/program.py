@@ -24,7 +24,7 @@ from dtlint.languages.python.reach import stands
 from dtlint.languages.python.tree import Guard, Module
 from dtlint.languages.traced import Piece, Word, literal_word
 from dtlint.source import Span
-from dtlint.value import Choice, Origin, Plain, Setting, Unknown, Value
+from dtlint.value import Choice, Origin, Plain, Setting, Unknown, Value, default
 
 LAYER = "transformers-python"
 
@@ -127,9 +127,19 @@ def _arguments(program: Program, call: Call) -> Reading:
     files = tuple(file for file in (*reading.files, *named.files) if file.role != "script")
     told = variant(call)
     variants = () if told is None else (Claim("checkpointing.reentrant", told, "use_reentrant"),)
-    return reading._replace(
-        layer=LAYER, place=call.head, claims=(*claims, *variants), files=files, open=reading.open or call.open
-    )
+    claims = (*claims, *variants, *_default_group(call))
+    return reading._replace(layer=LAYER, place=call.head, claims=claims, files=files, open=reading.open or call.open)
+
+
+_COUNTED_BY = ("num_generations", "generation_batch_size", "steps_per_generation")
+"""Arguments of GRPOConfig that tell of how many answers there are at a time."""
+_GROUP = 8
+"""The answers to a prompt where none of them stands (trl 0.15.2 to 0.24.0 trainer/grpo_config.py)."""
+
+
+def _default_group(call: Call) -> Iterator[Claim]:
+    if call.name == "trl.GRPOConfig" and not call.open and not any(passed(call, name) for name in _COUNTED_BY):
+        yield Claim("batch.group", default(_GROUP, "TRL"), _COUNTED_BY[0])
 
 
 def _is_config(call: Call, name: str) -> bool:

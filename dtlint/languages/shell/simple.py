@@ -16,6 +16,8 @@ ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:(\+?=)|(?=\[))")
 DECLARING = frozenset(("export", "declare", "local", "readonly", "typeset"))
 CONTINUED = r"-|[\w+~]+(?:\.[\w]+)+="
 """How a line begins that was meant as arguments: a flag or a dotted override."""
+RIGHT_BELOW = r"[^\n]*\n(?:[ \t]*#[^\n]*\n)*[ \t]*"
+"""What parts a line from the one above: its end, and comments."""
 
 
 def read_simple(cursor: Cursor) -> Simple:
@@ -141,7 +143,7 @@ def _note_lost(cursor: Cursor, command: Simple, cut: tuple[Simple, Span] | None)
     off.
     """
     owner = command
-    if cut is not None and re.compile(CONTINUED).match(cursor.text, command.span.start):
+    if cut is not None and _is_continuation(cursor, command, *cut):
         owner = cut[0]
         cursor.lost.append(Lost(owner.span, cut[1], command.span))
     cause = cursor.cause or _blank_behind_backslash(command)
@@ -151,12 +153,53 @@ def _note_lost(cursor: Cursor, command: Simple, cut: tuple[Simple, Span] | None)
         cursor.cut = owner, cause
 
 
+def _is_continuation(cursor: Cursor, command: Simple, owner: Simple, cause: Span) -> bool:
+    """Whether a command was meant as words of the one before: it begins as arguments do; or it stands right below and
+    deeper, or begins with a Python file where the one before has no program, or all before is variables set for it.
+    """
+    start = command.span.start
+    if re.compile(CONTINUED).match(cursor.text, start):
+        return True
+    if not re.fullmatch(RIGHT_BELOW, cursor.text[cause.end : start]):
+        return False
+    own, other = _indentation(cursor.text, start), _indentation(cursor.text, owner.span.start)
+    if own != other and own.startswith(other):
+        return True
+    return (_begins_with_python_file(command) and not _has_program(owner)) or _only_sets_variables(owner)
+
+
+def _indentation(text: str, at: int) -> str:
+    line = text[text.rfind("\n", 0, at) + 1 : at]
+    return line[: len(line) - len(line.lstrip())]
+
+
+def _begins_with_python_file(command: Simple) -> bool:
+    return bool(command.words) and command.words[0].span.text.endswith(".py")
+
+
+def _has_program(command: Simple) -> bool:
+    words = [word.span.text for word in command.words]
+    return "-m" in words or any(word.endswith(".py") for word in words)
+
+
+def _only_sets_variables(command: Simple) -> bool:
+    return bool(command.assignments) and len(command.words) == 1
+
+
 def _blank_behind_backslash(command: Simple) -> Span | None:
-    """The `\\ ` at the end of a command that was meant to continue: an escaped blank, then the line end."""
-    last = command.words[-1] if command.words else None
-    if not isinstance(last, WordSyntax) or not last.parts:
+    """The `\\ ` at the end of a command that was meant to continue: an escaped blank, then the line end or a comment,
+    whose words become the command's where nothing parts its `#` from that blank.
+    """
+    if len(command.words) + len(command.assignments) < 2:
         return None
-    part = last.parts[-1]
-    if isinstance(part, Literal) and part.span.text in ("\\ ", "\\\t", "\\\r") and len(command.words) > 1:
-        return part.span
-    return None
+    for word in command.words:
+        first = word.parts[0] if isinstance(word, WordSyntax) and word.parts else None
+        if isinstance(first, Literal) and _is_escaped_blank(first) and word.span.text[2:3] == "#":
+            return first.span
+    last = command.words[-1] if command.words else None
+    part = last.parts[-1] if isinstance(last, WordSyntax) and last.parts else None
+    return part.span if isinstance(part, Literal) and _is_escaped_blank(part) else None
+
+
+def _is_escaped_blank(part: Literal) -> bool:
+    return part.span.text in ("\\ ", "\\\t", "\\\r")
