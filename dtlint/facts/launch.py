@@ -182,6 +182,12 @@ def waits_for_one(plan: Plan) -> FactValue:
     return bool(plan.collection("code.lone_work"))
 
 
+@register("communication.in_norms", "flag", "", ("framework",), "torch-sync-batchnorm")
+def in_norms(plan: Plan) -> FactValue:
+    """Whether the layers of the model themselves exchange something in each pass: batch norms over all ranks."""
+    return bool(plan.collection("code.synchronized_norms"))
+
+
 @register("launch.awaited_processes", "number", "processes", (), "torchrun-doc")
 def awaited_processes(plan: Plan) -> FactValue:
     """Processes that WORLD_SIZE tells each to wait for, where the launch sets it."""

@@ -82,6 +82,10 @@ def _collectors(words: set[str]) -> Iterator[tuple[str, Collector]]:
         from dtlint.frameworks.code.bypassing import bypassed_models
 
         yield "code.bypassed_models", bypassed_models
+    if words & {"convert_sync_batchnorm", "convert_syncbn_model"}:
+        from dtlint.frameworks.code.synchronized_norms import synchronized_norms
+
+        yield "code.synchronized_norms", synchronized_norms
     if "DistributedDataParallel" in words:
         from dtlint.frameworks.code.wrapping import moved_models
 
