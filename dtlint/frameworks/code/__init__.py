@@ -82,6 +82,10 @@ def _collectors(words: set[str]) -> Iterator[tuple[str, Collector]]:
         from dtlint.frameworks.code.bypassing import bypassed_models
 
         yield "code.bypassed_models", bypassed_models
+    if words & {"set_device", "device"}:
+        from dtlint.frameworks.code.numbered_devices import numbered_devices
+
+        yield "code.numbered_devices", numbered_devices
     if words & {"convert_sync_batchnorm", "convert_syncbn_model"}:
         from dtlint.frameworks.code.synchronized_norms import synchronized_norms
 
