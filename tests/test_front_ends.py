@@ -395,6 +395,7 @@ class TestEasyR1:
             "launch.processes": 8,
             "batch.micro": 4,
             "batch.global": 640,
+            "batch.answers": 5,
             "batch.rollout": 2560,
             "parallel.rollout": 2,
             "parallel.rollout_shares": True,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from dtlint.frameworks import Claim
-from dtlint.frameworks.answers import answered, shard_group
+from dtlint.frameworks.answers import answered, per_prompt, shard_group
 from dtlint.frameworks.deepspeed.values import format_name, number
 from dtlint.frameworks.dotted_keys import Keys, number_at
 from dtlint.frameworks.keys import ON, Meaning, Table, claims_of, spelled
@@ -147,6 +147,7 @@ def _micro(worker: Worker) -> Table:
 
 def _batch(keys: Keys, worker: Worker) -> Iterator[Claim]:
     """Where samples are packed up to a number of tokens, no micro batch has a size, and all batches divide."""
+    yield from per_prompt(keys, SAMPLES, "verl")
     yield from answered(keys, _given(keys, worker, "ppo_mini_batch_size"), SAMPLES, "batch.global")
     switch = _given(keys, worker, "use_dynamic_bsz")
     switched = keys.node(switch)
