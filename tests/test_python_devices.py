@@ -130,6 +130,10 @@ NUMBERED = {
     "ranks = Ranks()\ntorch.cuda.set_device(ranks.local)\n",
     "handed on": "def init(args):\n    args.gpu = int(os.environ.get('SLURM_LOCALID'))\n    torch.cuda.set_device(args.gpu)\n\n"
     "init(args)\n",
+    "as one launcher of several tells it": "def init(args):\n    if 'RANK' in os.environ:\n"
+    "        args.gpu = int(os.environ['LOCAL_RANK'])\n    elif 'SLURM_PROCID' in os.environ:\n"
+    "        args.gpu = int(os.environ['SLURM_LOCALID'])\n    else:\n        return\n"
+    "    torch.cuda.set_device(args.gpu)\n\nfrom net import args\ninit(args)\n",
     "under Slurm": 'if "SLURM_LOCALID" in os.environ:\n    local = int(os.environ["SLURM_LOCALID"])\nelse:\n    local = 0\n'
     "torch.cuda.set_device(local)\n",
 }

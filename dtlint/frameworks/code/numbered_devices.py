@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 
@@ -40,8 +41,14 @@ def _taken(program: Program) -> Iterator[Member]:
 
 
 def _is_numbered(call: Call, parameter: str, position: int) -> bool:
-    ends = [way.end for item in passed(call, parameter, position) for way, _ in live_ways(item.place)]
-    texts = [end.module.text(end.node) if isinstance(end, Place) else "" for end in ends]
+    """Whether the number is Slurm's on one of its ways, and on the others what another launcher tells, or whatever an
+    attribute was before.
+    """
+    given = [item.place for item in passed(call, parameter, position)]
+    ends = [way.end for place in given for way, _ in live_ways(place)]
+    own = [place.node for place in given if isinstance(place.node, ast.Attribute)]
+    read = [end for end in ends if not isinstance(end, Place) or end.node not in own]
+    texts = [end.module.text(end.node) if isinstance(end, Place) else "" for end in read]
     return any(map(_OF_SLURM.fullmatch, texts)) and all(map(_OF_OTHERS.fullmatch, texts))
 
 
