@@ -118,6 +118,9 @@ def test_unknown_instance_is_none() -> None:
         ("meta-llama/Llama-2-7b-hf", "meta-llama/Llama-2-7b-hf"),
         ("/data/models/Llama-2-7b-hf/", "meta-llama/Llama-2-7b-hf"),
         ("models--meta-llama--Llama-2-7b-hf/snapshots/01c7f73", "meta-llama/Llama-2-7b-hf"),
+        ("/models/Qwen_Qwen2.5-7B-Instruct-1M", "Qwen/Qwen2.5-7B"),
+        ("meta-llama--Llama-2-7b-hf", "meta-llama/Llama-2-7b-hf"),
+        ("/models/mistralai__Mistral-7B-v0.1/", "mistralai/Mistral-7B-v0.1"),
         ("vicuna-7b-v1.5", "meta-llama/Llama-2-7b-hf"),
         ("llama-7b", "huggyllama/llama-7b"),
         ("Baichuan2-13B-Chat", "baichuan-inc/Baichuan2-13B-Base"),
@@ -146,7 +149,9 @@ def test_model_is_found_by_name_or_path(written: str, name: str) -> None:
     assert found.name == name
 
 
-@pytest.mark.parametrize("written", ["", "/", "llama", "my-llama-7b-clone", "llama-7b/checkpoint-500", "7b", "-hf"])
+@pytest.mark.parametrize(
+    "written", ["", "/", "llama", "my-llama-7b-clone", "llama-7b/checkpoint-500", "7b", "-hf", "my_qwen2.5-7b"]
+)
 def test_model_is_never_guessed_from_a_likeness(written: str) -> None:
     assert model(written) is None
 

@@ -290,6 +290,8 @@ DROPPED = {
     ("0,1", "--num_gpus 2"): False,
     ("2,3", ""): False,
     ("2,3", "--include localhost:2,3"): False,
+    ("2,3", "--include localhost:0,1"): True,
+    ("2,3", "--exclude localhost:0"): False,
     ("$GPUS", "--num_gpus 2"): False,
 }
 

@@ -222,6 +222,97 @@ class TestEnginesDegree:
         assert ("heads-not-divisible" in {each.rule for each in check([tmp_path / "run.sh"]).findings}) is told
 
 
+class TestEnginesRanks:
+    """Engines on the GPUs of the trainer split the model over its ranks, which their degree has to divide."""
+
+    VERL = (
+        "python3 -m verl.trainer.main_ppo data.train_batch_size=96 actor_rollout_ref.rollout.n=4"
+        " actor_rollout_ref.model.path=Qwen/Qwen2.5-3B-Instruct {more} trainer.n_gpus_per_node={gpus}\n"
+    )
+    TRL = (
+        "accelerate launch --num_processes {gpus} trl/scripts/grpo.py --model_name_or_path Qwen/Qwen2.5-3B-Instruct"
+        " --per_device_train_batch_size 4 --bf16 --output_dir out {more}\n"
+    )
+    SWIFT = (
+        "NPROC_PER_NODE={gpus} swift rlhf --rlhf_type grpo --model Qwen/Qwen2.5-3B-Instruct --train_type full"
+        " --per_device_train_batch_size 4 --bf16 true --output_dir out {more}\n"
+    )
+    DEGREE = "actor_rollout_ref.rollout.tensor_model_parallel_size"
+
+    @pytest.mark.parametrize(
+        ("command", "gpus", "more", "told"),
+        [
+            (VERL, 6, f"{DEGREE}=4", True),
+            (VERL, 6, f"actor_rollout_ref.rollout.name=sglang {DEGREE}=4", True),
+            (VERL, 8, f"{DEGREE}=4", False),
+            (VERL, 1, "", True),  # 2 where none is written
+            (VERL, 1, f"{DEGREE}=1", False),
+            (VERL, 2, "", False),
+            (VERL, 1, "--config-name=mine", False),  # which may have the degree
+            (VERL, 1, "actor_rollout_ref.actor.strategy=megatron", False),  # 1 or 2, by the release
+            (VERL, 6, f"actor_rollout_ref.hybrid_engine=False {DEGREE}=4", False),
+            (VERL, 6, f"+rollout.nnodes=1 +rollout.n_gpus_per_node=4 {DEGREE}=4", False),
+            (TRL, 6, "--use_vllm --vllm_mode colocate --vllm_tensor_parallel_size 4", True),
+            (TRL, 6, "--use_vllm --vllm_mode server --vllm_tensor_parallel_size 4", False),
+            (TRL, 6, "--use_vllm --vllm_mode colocate --vllm_tensor_parallel_size 2", False),
+            (SWIFT, 6, "--use_vllm true --vllm_mode colocate --vllm_tensor_parallel_size 4", True),
+            (SWIFT, 6, "--use_vllm false --vllm_mode colocate --vllm_tensor_parallel_size 4", False),
+        ],
+    )
+    def test_the_degree_divides_the_ranks(self, tmp_path: Path, command, gpus, more, told) -> None:
+        (tmp_path / "run.sh").write_text(command.format(gpus=gpus, more=more))
+        assert ("world-size-mismatch" in {each.rule for each in check([tmp_path / "run.sh"]).findings}) is told
+
+    def test_the_config_of_a_copy_has_a_degree_of_its_own(self, tmp_path: Path) -> None:
+        folder = tmp_path / "verl" / "trainer"
+        (folder / "config").mkdir(parents=True)
+        (folder / "main_ppo.py").write_text(
+            "import hydra\n\n\n@hydra.main(config_path='config', config_name='ppo_trainer', version_base=None)\n"
+            "def main(config):\n    run_ppo(config)\n\n\nif __name__ == '__main__':\n    main()\n"
+        )
+        config = (
+            "actor_rollout_ref:\n  rollout:\n    name: vllm\n    tensor_model_parallel_size: 1\ntrainer:\n  nnodes: 1\n"
+        )
+        (folder / "config" / "ppo_trainer.yaml").write_text(config)
+        (tmp_path / "run.sh").write_text(self.VERL.format(gpus=1, more=""))
+        assert "world-size-mismatch" not in {each.rule for each in check([tmp_path / "run.sh"]).findings}
+
+
+class TestEnginesNodes:
+    """An engine wider than a node exchanges activations over the network."""
+
+    VERL = (
+        "python3 -m verl.trainer.main_ppo data.train_batch_size=512 actor_rollout_ref.model.path={model}"
+        " actor_rollout_ref.rollout.tensor_model_parallel_size={degree} trainer.nnodes=4 trainer.n_gpus_per_node=8\n"
+    )
+    OPENRLHF = (
+        "python3 -m openrlhf.cli.train_ppo_ray --pretrain {model} --vllm_num_engines 1 --zero_stage 3 --bf16"
+        " --vllm_tensor_parallel_size {degree} --actor_num_nodes 2 --actor_num_gpus_per_node 8\n"
+    )
+
+    @pytest.mark.parametrize(
+        ("command", "model", "degree", "severity"),
+        [
+            (VERL, "Qwen/Qwen2.5-72B-Instruct", 16, "warning"),
+            (VERL, "Qwen/Qwen2.5-72B-Instruct", 8, ""),
+            (VERL, "deepseek-ai/DeepSeek-V3", 16, "note"),  # 1.3 TB of weights
+            (OPENRLHF, "Qwen/Qwen2.5-72B-Instruct", 16, ""),  # no file tells how large a node is
+        ],
+    )
+    def test_an_engine_that_leaves_its_node(self, tmp_path: Path, command, model, degree, severity) -> None:
+        (tmp_path / "run.sh").write_text(command.format(model=model, degree=degree))
+        found = [each.severity for each in check([tmp_path / "run.sh"]).findings if each.rule == "tp-crosses-node"]
+        assert found == ([severity] if severity else [])
+
+    def test_nodes_of_a_known_size(self, tmp_path: Path) -> None:
+        (tmp_path / "run.sh").write_text(self.OPENRLHF.format(model="Qwen/Qwen2.5-72B-Instruct", degree=16))
+        report = check([tmp_path / "run.sh"], {"cluster.gpus_per_node": 8})
+        (found,) = (each for each in report.findings if each.rule == "tp-crosses-node")
+        assert found.message == "the engine that generates the answers spans 2 nodes: TP 16, 8 GPUs per node"
+        # as many GPUs for the engines as before
+        assert dict(found.remedies[0].set) == {"parallel.rollout": 8, "parallel.rollout_engines": 2}
+
+
 class TestVerlFineTuning:
     SCRIPT = """\
         torchrun --standalone --nproc_per_node=8 -m verl.trainer.fsdp_sft_trainer \\
@@ -304,8 +395,10 @@ class TestEasyR1:
             "launch.processes": 8,
             "batch.micro": 4,
             "batch.global": 640,
+            "batch.answers": 5,
             "batch.rollout": 2560,
             "parallel.rollout": 2,
+            "parallel.rollout_shares": True,
             "optimizer.clip": 1.0,
             "checkpointing.activations": "full",
             "sharding.stage": 3,

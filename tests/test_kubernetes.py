@@ -102,6 +102,49 @@ net(1).backward()
         kept = "plain python is 2 processes on 2 nodes, and the program keeps each to one GPU: 14 of 16 idle"
         assert found == ([kept] if idle else [])
 
+    UNEQUAL = """\
+        apiVersion: kubeflow.org/v1
+        kind: PyTorchJob
+        metadata: {{name: tune}}
+        spec:
+          {more}
+          pytorchReplicaSpecs:
+            Master:
+              replicas: 1
+              template: {{spec: {{containers: [{{name: pytorch, command: {command}, resources: {{limits: {{nvidia.com/gpu: 1}}}}}}]}}}}
+            Worker:
+              replicas: 2
+              template: {{spec: {{containers: [{{name: pytorch, command: {command}, resources: {{limits: {{nvidia.com/gpu: {gpus}}}}}}}]}}}}
+        """
+
+    @pytest.mark.parametrize(
+        ("command", "gpus", "more", "idle"),
+        [
+            (
+                "[python, train.py]",
+                2,
+                "",
+                "plain python is 3 processes, one a pod, and the program keeps each to one GPU: 2 of 5 idle",
+            ),
+            ("[python, train.py]", 1, "", ""),
+            ("[torchrun, train.py]", 2, "", ""),  # as many as each pod has
+            (
+                "[torchrun, train.py]",
+                2,
+                'nprocPerNode: "1"',
+                "3 processes, 1 in each pod, on pods with 5 GPUs in all: 2 of 5 idle",
+            ),
+        ],
+    )
+    def test_pods_with_unequal_numbers_of_gpus(self, tmp_path: Path, command, gpus, more, idle) -> None:
+        program = (
+            "import torch.distributed as dist\nfrom torch.nn.parallel import DistributedDataParallel as DDP\n"
+            "dist.init_process_group('nccl')\nnet = DDP(net, device_ids=[local])\nnet(1).backward()\n"
+        )
+        runs_in(tmp_path, self.UNEQUAL.format(command=command, gpus=gpus, more=more), train__py=program)
+        found = [each.message for each in check([tmp_path]).findings if each.rule == "idle-gpus"]
+        assert found == ([idle] if idle else [])
+
     def test_the_image_tells_the_release(self, tmp_path: Path) -> None:
         assert run_in(tmp_path, pytorch_job("[torchrun, train.py]")).plan.value("version.torch") == "2.4"
 

@@ -139,6 +139,30 @@ class TestSwitchesForDebugging:
         assert severity(tmp_path, "debug-left-on", **files) == told
 
     @pytest.mark.parametrize(
+        ("conversion", "told"),
+        [
+            ("net = torch.nn.SyncBatchNorm.convert_sync_batchnorm(net)", "warning"),
+            ("if dist.is_initialized():\n    net = torch.nn.SyncBatchNorm.convert_sync_batchnorm(net)", "warning"),
+            ("net = apex.parallel.convert_syncbn_model(net)", "warning"),
+            ("if args.sync_bn:\n    net = torch.nn.SyncBatchNorm.convert_sync_batchnorm(net)", "note"),
+            (
+                "if distributed and args.sync_bn:\n    net = torch.nn.SyncBatchNorm.convert_sync_batchnorm(net)",
+                "note",
+            ),
+            ("if world_size == 1:\n    net = torch.nn.SyncBatchNorm.convert_sync_batchnorm(net)", "note"),
+        ],
+    )
+    def test_synchronized_batch_norms_wait_on_the_cpu(self, tmp_path: Path, conversion: str, told: str) -> None:
+        program = (
+            "import apex.parallel\nimport torch\nimport torch.distributed as dist\n"
+            "from torch.nn.parallel import DistributedDataParallel as DDP\n"
+            f"from net import Net, args, data, distributed, optimizer, world_size\nnet = Net().cuda()\n{conversion}\n"
+            "model = DDP(net)\nfor x in data:\n    model(x).backward()\n    optimizer.step()\n"
+        )
+        launch = "export NCCL_BLOCKING_WAIT=1\ntorchrun --nproc_per_node 8 train.py\n"
+        assert severity(tmp_path, "debug-left-on", run__sh=launch, train__py=program) == told
+
+    @pytest.mark.parametrize(
         ("before", "name", "told"),
         [
             ("import os", "TORCH_DISTRIBUTED_DEBUG", "warning"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from test_python_recipes import DEGREES, run, runs, shown
 
 from dtlint.api import check
@@ -122,3 +123,26 @@ def test_the_product_of_two_keys_is_a_number(tmp_path: Path) -> None:
     )
     (found,) = check([tmp_path / "grpo.yaml"]).runs
     assert found.plan.integer("batch.global") == 512
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("", True),
+        ("policy.generation.vllm_cfg.tensor_parallel_size=4", False),
+        ("policy.generation.colocated.enabled=false", False),
+        ("policy.generation.backend=megatron", False),
+    ],
+)
+def test_an_engine_divides_the_gpus_that_it_shares(tmp_path: Path, words: str, told: bool) -> None:
+    (tmp_path / "grpo.yaml").write_text(
+        "grpo: {num_prompts_per_step: 32}\n"
+        "policy:\n"
+        "  dtensor_cfg: {enabled: true}\n"
+        "  generation: {backend: vllm, vllm_cfg: {tensor_parallel_size: 3}, colocated: {enabled: true}}\n"
+        "cluster: {num_nodes: 1, gpus_per_node: 8}\n"
+    )
+    (tmp_path / "run.sh").write_text(f"uv run examples/run_grpo.py --config grpo.yaml {words}\n")
+    found = {each.message for each in check([tmp_path / "run.sh"]).findings}
+    message = "8 processes are no multiple of 3, the TP of the engine that generates the answers on the same GPUs"
+    assert (message in found) is told

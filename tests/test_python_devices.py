@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from dtlint.api import check
 from dtlint.frameworks.pytorch import program as pytorch
 from dtlint.languages.python import link, read_module
 from dtlint.source import Source
@@ -117,3 +120,45 @@ def test_a_program_whose_ranks_may_stand_apart(text: str) -> None:
 def test_the_device_may_be_set_in_another_file() -> None:
     helper = "import torch\n\n\ndef start(rank):\n    torch.cuda.set_device(rank)\n"
     assert moved("from helper import start\nstart(local_rank)\n" + START + MODEL, helper=helper) == []
+
+
+LOCAL = 'local = int(os.environ["SLURM_LOCALID"])\n'
+NUMBERED = {
+    "set": LOCAL + "torch.cuda.set_device(local)\n",
+    "of a device": 'local = int(os.getenv("SLURM_LOCALID", "0"))\ndevice = torch.device("cuda", local)\n',
+    "kept in an object": "class Ranks:\n    def __init__(self):\n        self.local = int(os.environ['SLURM_LOCALID'])\n\n"
+    "ranks = Ranks()\ntorch.cuda.set_device(ranks.local)\n",
+    "handed on": "def init(args):\n    args.gpu = int(os.environ.get('SLURM_LOCALID'))\n    torch.cuda.set_device(args.gpu)\n\n"
+    "init(args)\n",
+    "as one launcher of several tells it": "def init(args):\n    if 'RANK' in os.environ:\n"
+    "        args.gpu = int(os.environ['LOCAL_RANK'])\n    elif 'SLURM_PROCID' in os.environ:\n"
+    "        args.gpu = int(os.environ['SLURM_LOCALID'])\n    else:\n        return\n"
+    "    torch.cuda.set_device(args.gpu)\n\nfrom net import args\ninit(args)\n",
+    "under Slurm": 'if "SLURM_LOCALID" in os.environ:\n    local = int(os.environ["SLURM_LOCALID"])\nelse:\n    local = 0\n'
+    "torch.cuda.set_device(local)\n",
+}
+OTHERWISE = {
+    "of those that it sees": LOCAL + "torch.cuda.set_device(local % torch.cuda.device_count())\n",
+    "the first": LOCAL + "torch.cuda.set_device(0)\n",
+    "of a launcher that is not there": 'torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))\n',
+    "where there is more than one": LOCAL + "if torch.cuda.device_count() > 1:\n    torch.cuda.set_device(local)\n",
+    "of GPUs that it shows itself": LOCAL
+    + 'os.environ["CUDA_VISIBLE_DEVICES"] = "0,1"\ntorch.cuda.set_device(local)\n',
+}
+
+
+@pytest.mark.parametrize(
+    ("taken", "stops"),
+    [*((text, True) for text in NUMBERED.values()), *((text, False) for text in OTHERWISE.values())],
+    ids=[*NUMBERED, *OTHERWISE],
+)
+def test_tasks_that_see_one_gpu_take_the_one_with_their_number(tmp_path: Path, taken: str, stops: bool) -> None:
+    (tmp_path / "job.sh").write_text(
+        "#!/bin/bash\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-task=1\nsrun python train.py\n"
+    )
+    program = f"{HEAD.replace('local_rank', 'unused')}{taken}{START}model = DDP(Net().cuda())\nmodel(1).backward()\n"
+    (tmp_path / "train.py").write_text(program)
+    found = [each for each in check([tmp_path / "job.sh"]).findings if each.rule == "gpu-binding"]
+    assert [each.severity for each in found] == ["error" if stops else "warning"]
+    # the others lose NVLink alone
+    assert ("3 find no such device" in found[0].message) is stops

@@ -138,3 +138,16 @@ def test_a_key_that_stands_for_a_comment_gives_a_reason_too(tree, remark):
 )
 def test_a_key_about_something_else_gives_none(tree, remark):
     assert overlap(tree, remark) == [("warning", False)]
+
+
+@pytest.mark.parametrize(
+    ("comment", "severity"),
+    [
+        ("stop instead of hanging when a card runs out of memory", "warning"),
+        ("for the timeout", "warning"),
+        ("a workaround for a hang in the driver of our machines", "note"),
+    ],
+)
+def test_what_torchrun_does_anyway_is_no_reason(tree, comment, severity):
+    tree({"run.sh": f"# {comment}\nexport NCCL_BLOCKING_WAIT=1\n{LAUNCH}"})
+    assert told("run.sh") == [(severity, severity == "note")]

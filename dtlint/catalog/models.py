@@ -26,6 +26,10 @@ _SIZE = re.compile(r"\d+(\.\d+)?[bBmM](?![^-_])")
 """A size where a name would stand: `70b`, `7B-hf`."""
 
 
+_FOLDED = re.compile(r"([A-Za-z0-9]+(?:-[A-Za-z0-9]+)?)(?:__|--|_)(?=[A-Za-z])")
+"""An owner and what a tool writes for the slash behind it."""
+
+
 class LatentAttention(NamedTuple):
     """Widths of multi-head latent attention; `query` 0 where queries are not compressed."""
 
@@ -100,10 +104,14 @@ def models_of_size(name: str) -> tuple[Model, ...]:
 
 
 def _candidates(name: str) -> list[str]:
-    """What to look up, the most telling first: the whole name, the last part of the path, that without endings; then
-    the same without a `v` before the version (`llama-v2-7b`).
+    """What to look up, the most telling first: the whole name, the last part of the path, that without endings and
+    without the owner in front of it; then the same without a `v` before the version (`llama-v2-7b`).
     """
-    found = [normalized(name), *_shortened(normalized(_last_part(name)))]
+    last = _last_part(name)
+    found = [
+        normalized(name),
+        *(short for each in (last, *_without_owner(last)) for short in _shortened(normalized(each))),
+    ]
     return [*found, *(re.sub(r"^([a-z]+)-v(?=\d)", r"\1-", each) for each in found[1:])]
 
 
@@ -128,6 +136,20 @@ def _last_part(name: str) -> str:
     if len(parts) > 1 and _SIZE.match(parts[-1]):
         return "-".join(parts[-2:])
     return parts[-1] if parts else ""
+
+
+def _without_owner(name: str) -> list[str]:
+    """What stands behind an owner on the hub that the catalog knows, in a name made for a folder (`Qwen_Qwen2.5-7B`,
+    `meta-llama--Llama-2-7b-hf`).
+    """
+    owner = _FOLDED.match(name)
+    return [name[owner.end() :]] if owner is not None and normalized(owner[1]) in _owners() else []
+
+
+@cache
+def _owners() -> frozenset[str]:
+    names = (str(row[0]) for row in _models().rows)
+    return frozenset(normalized(name.partition("/")[0]) for name in names if "/" in name)
 
 
 def _without_variant(name: str) -> str:

@@ -195,10 +195,22 @@ def one_gpu_each(plan: Plan) -> FactValue:
     return bool(plan.collection("code.lone_devices")) or plan.word("framework") == "fsdp"
 
 
+@register("launch.numbers_gpus", "flag", "", (), "slurm")
+def numbers_gpus(plan: Plan) -> FactValue:
+    """Whether each process takes the GPU with its number on the node, which it has to see under that number."""
+    return bool(plan.collection("code.numbered_devices"))
+
+
 @register("launch.waits_for_one", "flag", "", (), "torchrun-doc")
 def waits_for_one(plan: Plan) -> FactValue:
     """Whether all ranks wait at a barrier for the first, which goes through the data before it."""
     return bool(plan.collection("code.lone_work"))
+
+
+@register("communication.in_norms", "flag", "", ("framework",), "torch-sync-batchnorm")
+def in_norms(plan: Plan) -> FactValue:
+    """Whether the layers of the model themselves exchange something in each pass: batch norms over all ranks."""
+    return bool(plan.collection("code.synchronized_norms"))
 
 
 @register("launch.awaited_processes", "number", "processes", (), "torchrun-doc")

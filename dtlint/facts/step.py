@@ -37,6 +37,14 @@ def exposed_tensor_seconds(plan: Plan) -> FactValue:
     return over_completions(plan, lambda each: each.step.tensor)
 
 
+@register("step.crossing_tensor_seconds", "number", "s", TIMING, "megatron-sc21")
+def crossing_tensor_seconds(plan: Plan) -> FactValue:
+    """The same where ranks that train make up the groups; what an engine waits that generates is part of no step."""
+    if plan.integer("parallel.tensor") == 1:
+        return Unknown("the step that trains has no tensor-parallel communication")
+    return fact(plan, "step.exposed_tensor_seconds")
+
+
 @register("step.exposed_data_seconds", "number", "s", TIMING, "zero")
 def exposed_data_seconds(plan: Plan) -> FactValue:
     """Seconds of a step that wait for gradients or parameters of data-parallel ranks."""

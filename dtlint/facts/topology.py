@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import gcd, prod
 
 from dtlint.cost.assemble import order_of, whole_order
 from dtlint.cost.communication import nodes_spanned
@@ -14,6 +14,8 @@ from dtlint.value import Unknown
 
 REPLICAS = ("data", "context", "ulysses")
 """Axes along which ranks hold the same parameters, and share the states out where these are sharded."""
+_USUAL_GIB, _TAKEN = 80, 0.9
+"""The memory of an A100 or H100, and vLLM's gpu_memory_utilization."""
 
 
 @register(
@@ -134,6 +136,54 @@ def widest_tensor(plan: Plan) -> FactValue:
     other = model_parallel_size(plan) // (plan.integer("parallel.tensor") or 1)
     fits = [width for width in range(1, min(domain, world) + 1) if domain % width == 0 and world % (width * other) == 0]
     return max((width for width in fits if heads % width == 0), default=1)
+
+
+@register(
+    "topology.rollout_nodes",
+    "number",
+    "NVLink domains",
+    ("parallel.rollout", "parallel.rollout_shares", "cluster.gpus_per_node", "cluster.nvlink_domain"),
+    "vllm-parallelism",
+)
+def rollout_nodes(plan: Plan) -> FactValue:
+    """How many NVLink domains an engine spans at the least that generates the answers. What the trainer takes of a node
+    is the node only for engines that share its ranks, and not where Ray packs these onto nodes as it likes (OpenRLHF).
+    """
+    size, domain = plan.integer("parallel.rollout"), plan.integer("cluster.nvlink_domain")
+    shares, world = plan.flag("parallel.rollout_shares"), plan.integer("parallel.world_size")
+    own = shares and plan.word("frontend") != "openrlhf"
+    if size is None or domain is None or (plan.stated("cluster.gpus_per_node") is None and not own):
+        return missing(plan, "parallel.rollout", "cluster.gpus_per_node")
+    return 1 if shares and world is not None and world % size else -(-size // domain)
+
+
+@register(
+    "topology.widest_rollout", "number", "ranks", ("parallel.rollout", "cluster.nvlink_domain", "model.heads"), "seed"
+)
+def widest_rollout(plan: Plan) -> FactValue:
+    """The widest TP of an engine that stays in one NVLink domain and divides it, the attention heads and its own."""
+    size, domain = plan.integer("parallel.rollout"), plan.integer("cluster.nvlink_domain")
+    if size is None or domain is None:
+        return missing(plan, "parallel.rollout", "cluster.nvlink_domain")
+    return gcd(size, domain, plan.integer("model.heads") or 0)
+
+
+@register(
+    "topology.rollout_fits",
+    "flag",
+    "",
+    ("model.parameters", "cluster.nvlink_domain", "cluster.gpu_memory_gib"),
+    "vllm-parallelism",
+)
+def rollout_fits(plan: Plan) -> FactValue:
+    """Whether the weights in 16 bits fit the GPUs of one NVLink domain, of whose memory vLLM takes nine tenths unasked;
+    a card that is not known counts as one of 80 GB, and a model that is not known fits.
+    """
+    parameters, domain = plan.number("model.parameters"), plan.integer("cluster.nvlink_domain")
+    if domain is None:
+        return missing(plan, "cluster.nvlink_domain")
+    memory = plan.number("cluster.gpu_memory_gib") or _USUAL_GIB
+    return 2 * (parameters or 0) <= _TAKEN * memory * 2**30 * domain
 
 
 @register(

@@ -46,6 +46,12 @@ def answered(keys: Keys, path: str, answers: str, setting_name: str) -> Iterator
         yield Claim(setting_name, product(whole_number(prompts), times, "answers to each prompt"), path)
 
 
+def per_prompt(keys: Keys, answers: str, tool: str) -> Iterator[Claim]:
+    """The answers to each prompt, one where none is written."""
+    count = keys.node(answers)
+    yield Claim("batch.answers", default(1, tool) if count is None else whole_number(count), answers)
+
+
 def length(keys: Keys, unpadding: Node | None) -> Iterator[Claim]:
     """The longest prompt and answer together bound a sample; where the switch that takes the padding out is off, each
     sample is padded to both.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from dtlint.frameworks import Claim, Member, Reading
+from dtlint.frameworks.arguments import texts
 from dtlint.languages.traced import Word, setting_of
 from dtlint.source import Span
 from dtlint.value import Origin, Setting, Unknown, Value, assumed, written
@@ -30,6 +31,12 @@ accelerators of their own nothing reads what serializes and waits; one process n
 """
 
 
+INSTEAD: Mapping[str, str] = dict.fromkeys(
+    ("NCCL_BLOCKING_WAIT", "TORCH_NCCL_BLOCKING_WAIT"),
+    "TORCH_NCCL_ASYNC_ERROR_HANDLING=1 (NCCL_ASYNC_ERROR_HANDLING before torch 2.2; torchrun sets it)",
+)
+"""What ends a run that hangs as such a switch does, and lets nobody wait."""
+
 DEAD: Mapping[str, str] = {"NCCL_AVOID_RECORD_STREAMS": "torch reads it as TORCH_NCCL_AVOID_RECORD_STREAMS"}
 """Variables that nothing reads, with the reason."""
 
@@ -38,7 +45,8 @@ def read(env: Mapping[str, Word]) -> Reading:
     """What variables say: one claim with all those that decide how processes compute and communicate, as (name, value)
     pairs in order of their names.
 
-    Collections: `launch.environment` (`name`, `value`), `launch.debugging` (`name`, `value`, `effect`, `reason`),
+    Collections: `launch.environment` (`name`, `value`), `launch.debugging` (`name`, `value`, `effect`, `reason`,
+    `instead` where something else does what it is there for),
     `config.inert` (`key`, `section`, `reason`, `matters`).
     """
     members = tuple(_member(name, word) for name, word in sorted(env.items()) if name.startswith(PREFIXES))
@@ -128,10 +136,11 @@ def _plain(found: Setting) -> str:
 
 def _debugging(members: Sequence[Member]) -> Iterator[Member]:
     for member in members:
-        values, effect, reason = DEBUGGING.get(_name(member), ((), "", ""))
+        name = _name(member)
+        values, effect, reason = DEBUGGING.get(name, ((), "", ""))
         if _text(member).upper() in values:
-            words = {"effect": written(effect, member.place), "reason": written(reason, member.place)}
-            yield member._replace(fields={**member.fields, **words})
+            words = {"effect": effect, "reason": reason, **({"instead": INSTEAD[name]} if name in INSTEAD else {})}
+            yield member._replace(fields={**member.fields, **texts(member.place, **words)})
 
 
 def _dead(members: Sequence[Member]) -> Iterator[Member]:

@@ -42,6 +42,7 @@ SHORT: Mapping[str, str] = {
     "parallel.context": "CP",
     "parallel.ulysses": "Ulysses",
     "parallel.rollout": "the engine's TP",
+    "parallel.rollout_engines": "engines",
     "parallel.expert": "EP",
     "parallel.world_size": "ranks",
     "parallel.virtual_pipeline": "chunks per rank",

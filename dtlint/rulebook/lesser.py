@@ -24,6 +24,9 @@ file tells."""
 ANSWERS = "run.answers"
 """The collection of places that say the same, where the number of answers is not a setting."""
 
+ENGINE = "parallel.rollout"
+"""The setting at which verdicts on the engine point that gives the answers."""
+
 TRIAL_STEPS = 10
 """Most optimizer steps of a run that is there to see whether it starts."""
 
@@ -163,5 +166,6 @@ def _is_named(path: str, suffixes: tuple[str, ...]) -> bool:
 
 
 def _is_share(hit: Hit) -> bool:
+    """Whether a hit is priced as a share of the optimizer steps; what slows the answers themselves down is none."""
     rule = hit.ready.rule
-    return bool(rule.share or rule.cost.get("seconds_per_step"))
+    return hit.verdict.at[:1] != (ENGINE,) and bool(rule.share or rule.cost.get("seconds_per_step"))

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from dtlint.catalog import gpu
+from dtlint.frameworks import Member
 from dtlint.rulebook.hits import Around, Hit
 from dtlint.source import Source, Span
 
@@ -26,6 +27,9 @@ REASON = re.compile(
 """Words by which a comment says why a setting stands there, in English and in Chinese: what it avoids, works around or
 is needed for, the card that asks for it.
 """
+
+ENDING = re.compile(r"hang(s|ing)?|time-?outs?|out of memory|oom|卡住|卡死|超时", re.IGNORECASE)
+"""Those of these words that ask for the end of a run which does not go on."""
 
 COMMENT = re.compile(r"(?:^|(?<=\s))(?:#+|//+)(?!!)\s*(.*)$")
 OWN_WORDS = re.compile(r"(?:SBATCH|PBS|dtlint)\b|dtlint:")
@@ -59,8 +63,8 @@ def with_a_reason(hit: Hit, around: Around) -> str | None:
     if not hit.anchor.written or _is_dead(hit):
         return None
     card = hit.scope.plan.word("cluster.gpu")
-    places = (hit.anchor.span, *_same(hit.anchor.span, around.sources))
-    return SAID if any(_has_reason(place, card) for place in places) else None
+    places, served = (hit.anchor.span, *_same(hit.anchor.span, around.sources)), _is_served(hit)
+    return SAID if any(_has_reason(place, card, served) for place in places) else None
 
 
 def _is_dead(hit: Hit) -> bool:
@@ -69,10 +73,17 @@ def _is_dead(hit: Hit) -> bool:
     return each is not None and each.collection == DEAD
 
 
-def _has_reason(span: Span, card: str | None) -> bool:
+def _is_served(hit: Hit) -> bool:
+    """Whether a run that hangs is ended without what is written there, so that this is no reason for it."""
+    member = hit.scope.member
+    return isinstance(member, Member) and "instead" in member.fields
+
+
+def _has_reason(span: Span, card: str | None, served: bool) -> bool:
     """Whether comments at a place give a reason that holds for this card: one that names cards speaks of those."""
     said = [comment for comment in (*_comments(span), *_remarks(span)) if not OWN_WORDS.match(comment)]
-    if not any(REASON.search(each) for each in said):
+    words = (found[0] for comment in said for found in REASON.finditer(comment))
+    if not any(not served or not ENDING.fullmatch(word) for word in words):
         return False
     own = (card or "").partition("-")[0]
     named = {name for comment in said for name in _cards(comment)}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dtlint.frameworks import GROUPING, Reading
 
-_GROUP = "batch.group"
+_CHECKED = ("batch.group", "parallel.rollout", "parallel.rollout_shares")
+"""What the trainer checks: the group, and the degree of the engine on its GPUs."""
 _PROGRAM = "transformers-python"
 
 
@@ -20,4 +21,4 @@ def with_own_groups(readings: tuple[Reading, ...]) -> tuple[Reading, ...]:
 
 
 def _without_group(reading: Reading) -> Reading:
-    return reading._replace(claims=tuple(claim for claim in reading.claims if claim.setting != _GROUP))
+    return reading._replace(claims=tuple(claim for claim in reading.claims if claim.setting not in _CHECKED))

@@ -74,10 +74,7 @@ def _collectors(words: set[str]) -> Iterator[tuple[str, Collector]]:
         from dtlint.frameworks.code.data_parallels import data_parallels
 
         yield "code.data_parallels", data_parallels
-    if "init_process_group" in words:
-        from dtlint.frameworks.code.devices import shared_devices
-
-        yield "code.shared_devices", shared_devices
+    yield from _of_processes(words)
     if words & {"DistributedDataParallel", "Accelerator", "Fabric"} and "backward" in words:
         from dtlint.frameworks.code.bypassing import bypassed_models
 
@@ -100,6 +97,22 @@ def _collectors(words: set[str]) -> Iterator[tuple[str, Collector]]:
     from dtlint.frameworks.code.guarded import guarded_collectives
 
     yield "code.guarded_collectives", guarded_collectives
+
+
+def _of_processes(words: set[str]) -> Iterator[tuple[str, Collector]]:
+    """What is asked of the device of each process, and of what its layers exchange."""
+    if "init_process_group" in words:
+        from dtlint.frameworks.code.devices import shared_devices
+
+        yield "code.shared_devices", shared_devices
+    if words & {"set_device", "device"}:
+        from dtlint.frameworks.code.numbered_devices import numbered_devices
+
+        yield "code.numbered_devices", numbered_devices
+    if words & {"convert_sync_batchnorm", "convert_syncbn_model"}:
+        from dtlint.frameworks.code.synchronized_norms import synchronized_norms
+
+        yield "code.synchronized_norms", synchronized_norms
 
 
 def _of_recomputation(words: set[str]) -> Iterator[tuple[str, Collector]]:

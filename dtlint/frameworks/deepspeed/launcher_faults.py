@@ -10,6 +10,7 @@ from dtlint.frameworks.deepspeed.options import GRAMMAR, VISIBLE, defect, gpus_o
 from dtlint.frameworks.hostfile import Hostfile
 from dtlint.frameworks.options import Option, Split, literal_place
 from dtlint.languages.traced import UNKNOWN_CHARACTER, Word
+from dtlint.record import NamedTuple
 from dtlint.source import Span
 
 _FLAG_NAMES = tuple("--" + name.replace("-", "_") for name in GRAMMAR.long)
@@ -59,19 +60,50 @@ def refused(split: Split) -> Iterator[Member]:
         yield defect(own.place, "--no_ssh", "--node_rank beside it, another on every node,")
 
 
+class Taken(NamedTuple):
+    """What the launcher takes by an option, whatever the environment shows: the GPUs, in words, and whether they may be
+    others than the user means.
+    """
+
+    option: Option
+    gpus: tuple[str, ...]
+    said: str
+    matters: str
+
+
 def ignored_devices(split: Split, hosts: Hostfile | None, env: Mapping[str, Word]) -> Iterator[Member]:
-    """CUDA_VISIBLE_DEVICES beside --num_gpus, which makes the launcher drop it and take the first GPUs."""
-    visible, gpus = env.get(VISIBLE), gpus_option(split)
-    count = whole_option(gpus)
-    if hosts is not None or visible is None or gpus is None or not isinstance(count, int) or count < 1:
+    """CUDA_VISIBLE_DEVICES beside --num_gpus, which makes the launcher drop it and take the first GPUs, or beside
+    --include, which names other ones.
+    """
+    visible, taken = env.get(VISIBLE), _by_include(split) or _by_number(split)
+    if hosts is not None or visible is None or taken is None or not visible.text:
         return
-    listed = [part.strip() for part in (visible.text or "").split(",")]
-    if visible.text and all(part.isdecimal() for part in listed) and listed[:count] != [str(n) for n in range(count)]:
-        taken = "GPU 0" if count == 1 else f"GPUs 0 to {count - 1}"
-        reason = f"{gpus.spelled} makes deepspeed drop {VISIBLE}={visible.text} and take {taken}"
-        place = literal_place(visible)
-        fields = texts(place, key=VISIBLE, section="deepspeed", reason=reason, matters="yes")
-        yield Member(place, fields, ((gpus.place, "counts from GPU 0 on"),))
+    listed = tuple(part.strip() for part in visible.text.split(","))
+    meant = listed[: len(taken.gpus)] if taken.matters == "yes" else listed
+    if all(part.isdecimal() for part in listed) and meant != taken.gpus:
+        option, place = taken.option.spelled, literal_place(visible)
+        reason = f"{option} makes deepspeed drop {VISIBLE}={visible.text} and take {taken.said}"
+        place_of_counts = " in place of counts" if taken.matters == "yes" else ""
+        cure = f"--include localhost:{','.join(meant)}{place_of_counts}, or no {VISIBLE}"
+        fields = texts(place, key=VISIBLE, section="deepspeed", reason=reason, matters=taken.matters, cure=cure)
+        yield Member(place, fields, ((taken.option.place, "counts from GPU 0 on"),))
+
+
+def _by_number(split: Split) -> Taken | None:
+    gpus = gpus_option(split)
+    count = whole_option(gpus)
+    if gpus is None or not isinstance(count, int) or count < 1:
+        return None
+    said = "GPU 0" if count == 1 else f"GPUs 0 to {count - 1}"
+    return Taken(gpus, tuple(map(str, range(count))), said, "yes")
+
+
+def _by_include(split: Split) -> Taken | None:
+    option = split.last("include")
+    text = option.value.text if option is not None and option.value is not None else None
+    if option is None or not text:
+        return None
+    return Taken(option, tuple(text.partition(":")[2].split(",")), text, "no")
 
 
 def _without_value(split: Split) -> Iterator[Member]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dtlint.frameworks import Claim
 from dtlint.frameworks.jobs import (
     Job,
     combined,
@@ -17,7 +18,7 @@ from dtlint.frameworks.jobs import (
     text_of_setting,
     told_at_run,
 )
-from dtlint.frameworks.kubernetes.pods import Find, Group, Pod, jobs_of, reading_of, replicas
+from dtlint.frameworks.kubernetes.pods import Find, Group, Pod, gpus_of, jobs_of, reading_of, replicas
 from dtlint.languages.json_tree import Node, member
 from dtlint.languages.shell.text import Text, unknown
 from dtlint.languages.traced import Piece
@@ -56,8 +57,23 @@ def _jobs(root: Node, groups: Sequence[Group], variables: dict[str, Text]) -> li
         nodes = _nodes(root, groups)
         reading = reading_of(LAYER, root.span, group, nodes)
         collections = {**reading.collections, **everywhere(nodes, root.span)}
-        jobs.extend(jobs_of(group.pod, reading._replace(collections=collections), variables))
+        claims = (*reading.claims, *_unequal(groups))
+        jobs.extend(jobs_of(group.pod, reading._replace(claims=claims, collections=collections), variables))
     return jobs
+
+
+def _unequal(groups: Sequence[Group]) -> tuple[Claim, ...]:
+    """The GPUs of all pods, where those of one group have more than those of another; at the place of the most."""
+    each = [gpus_of(group.pod) for group in groups]
+    counts, pods = [number(gpus) if gpus else None for gpus in each], [number(group.pods) for group in groups]
+    known = [
+        (gpus, count, size) for gpus, count, size in zip(each, counts, pods, strict=True) if gpus and count and size
+    ]
+    if len(known) < len(groups) or len(set(counts)) < 2:
+        return ()
+    most = max(known, key=lambda told: told[1])[0]
+    total = sum(count * size for _, count, size in known)
+    return (Claim("launch.gpus_in_all", combined([most], total), "nvidia.com/gpu"),)
 
 
 def _nodes(root: Node, groups: Sequence[Group]) -> Setting:

@@ -72,7 +72,10 @@ _LAUNCH = {
 }
 _ANSWERING = ("grpo", "ppo", "distillation")
 """Sections of the algorithms in which a model answers prompts (examples/configs)."""
-_GENERATION = "policy.generation.colocated"
+_GENERATION = "policy.generation"
+_COLOCATED = f"{_GENERATION}.colocated"
+_ENGINE = {f"{_GENERATION}.vllm_cfg.tensor_parallel_size": Meaning("parallel.rollout")}
+_TOGETHER = {f"{_COLOCATED}.enabled": Meaning("parallel.rollout_shares", words=ON)}
 _PACKED = (("dynamic_batching", "dynamic batching"), ("sequence_packing", "sequence packing"))
 
 
@@ -118,6 +121,7 @@ def read_config(documents: Sequence[Document], words: Sequence[Word] = ()) -> Re
     keys = resolved(_merged(roots, words))
     place = documents[-1].root.span if documents and documents[-1].root is not None else None
     policy = _reading(keys, place, hidden(roots, words))
+    policy = policy._replace(claims=(*policy.claims, *_engine(keys)))
     if not keys.under(_VALUE):
         return policy
     return policy._replace(roles={"critic": _reading(_as_policy(keys), place, policy.open)})
@@ -127,7 +131,7 @@ def _as_policy(keys: Keys) -> Keys:
     """The keys of the critic under the names of the policy's; both have the same ones."""
     own = {name: node for name, node in keys.nodes.items() if not name.startswith(f"{_POLICY}.")}
     value = {f"{_POLICY}{name[len(_VALUE) :]}": node for name, node in own.items() if name.startswith(f"{_VALUE}.")}
-    kept = {name: node for name, node in keys.nodes.items() if name.startswith(_GENERATION)}
+    kept = {name: node for name, node in keys.nodes.items() if name.startswith(f"{_COLOCATED}.")}
     return keys._replace(nodes={**own, **kept, **value})
 
 
@@ -143,6 +147,15 @@ def _reading(keys: Keys, place: Span | None, why: str) -> Reading:
     return Reading(LAYER, place, claims, files, framework=framework, frontend="nemo-rl", open=why, collections=answers)
 
 
+def _engine(keys: Keys) -> Iterator[Claim]:
+    """How vLLM splits the policy that answers (models/generation/vllm/vllm_generation.py asserts that it divides its
+    GPUs), and whether these are the policy's.
+    """
+    if keys.known(f"{_GENERATION}.backend") == "vllm" and _answers(keys):
+        yield from claims_of(keys, _ENGINE)
+        yield from claims_of(keys, _TOGETHER)
+
+
 def _answers(keys: Keys) -> bool:
     """Whether the policy answers prompts between its steps."""
     return any(keys.under(section) for section in _ANSWERING)
@@ -153,7 +166,7 @@ def spell(setting_name: str, value: Plain, framework: str = "") -> str | None:
     own = _OF_MEGATRON if framework == "megatron" else _OF_TENSORS
     if (setting_name, framework) == ("checkpointing.activations", "megatron"):
         return f"{_MEGATRON}.activation_checkpointing={'false' if value == 'none' else 'true'}"
-    found = spelled({**_LAUNCH, **_SHARED, **own}, setting_name, value)
+    found = spelled({**_LAUNCH, **_SHARED, **_ENGINE, **own}, setting_name, value)
     return None if found is None else "=".join(found)
 
 
@@ -186,7 +199,7 @@ def _launch(keys: Keys, place: Span | None) -> Iterator[Claim]:
     """Ray starts a worker for each GPU; generation on GPUs of its own leaves the others to the training."""
     yield Claim("launch.launcher", Value("ray", Origin("default", place, (), _TOOL)), "cluster")
     nodes, each = (_count(keys, path) for path in ("cluster.num_nodes", "cluster.gpus_per_node"))
-    if keys.known(f"{_GENERATION}.enabled") is False:
+    if keys.known(f"{_COLOCATED}.enabled") is False:
         nodes, each = _left_to_training(keys, nodes, each)
     yield Claim("launch.nodes", nodes, "cluster.num_nodes")
     yield Claim("launch.processes_per_node", each, "cluster.gpus_per_node")
@@ -205,7 +218,7 @@ def _count(keys: Keys, path: str) -> Setting:
 
 def _left_to_training(keys: Keys, nodes: Setting, each: Setting) -> tuple[Setting, Setting]:
     """What generation's own nodes leave, or of a single node its own GPUs (nemo_rl/algorithms/grpo.py, setup)."""
-    taken = [keys.node(f"{_GENERATION}.resources.{name}") for name in ("num_nodes", "gpus_per_node")]
+    taken = [keys.node(f"{_COLOCATED}.resources.{name}") for name in ("num_nodes", "gpus_per_node")]
     if isinstance(nodes, Value) and nodes.value == 1:
         return nodes, _less(each, taken[1])
     return _less(nodes, taken[0]), each

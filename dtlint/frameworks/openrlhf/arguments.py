@@ -20,7 +20,7 @@ from dtlint.frameworks.options import known_head, literal_place
 from dtlint.languages.json_tree import Document, Node, setting
 from dtlint.languages.traced import Word
 from dtlint.source import Span
-from dtlint.value import Plain, Setting, Unknown
+from dtlint.value import Plain, Setting, Unknown, default
 
 LAYER = "openrlhf"
 CRITICS_LAYER = "openrlhf-critic"
@@ -45,6 +45,7 @@ _OPTIMIZERS = ("optimizer", "optim")
 _SHARES = ("ds.zpg", "zpg")
 _QUANTIZED = ("ds.load_in_4bit", "load_in_4bit")
 _ENGINES = ("vllm.num_engines", "vllm_num_engines")
+_TOGETHER = ("train.colocate_all", "colocate_all_models")
 _ENGINE_SIZE = ("vllm.tensor_parallel_size", "vllm_tensor_parallel_size")
 _DYNAMIC = ("train.dynamic_batch_enable", "use_dynamic_batch")
 _LENGTHS = ("data.max_len", "max_len")
@@ -94,6 +95,7 @@ def spell_in(reading: Reading, setting_name: str, value: Plain) -> str | None:
     names = {
         **_NUMBERS,
         "parallel.rollout": _ENGINE_SIZE,
+        "parallel.rollout_engines": _ENGINES,
         "optimizer.clip": _CLIPS,
         "data.sequence_length": _LENGTHS,
     }.get(setting_name)
@@ -229,28 +231,22 @@ def _critic(keys: Keys, place: Span) -> Mapping[str, Reading]:
 
 def _refused(keys: Keys) -> dict[str, tuple[Member, ...]]:
     """Groups that share GPUs and differ in their number (members of `config.refused`)."""
-    found = [*_engines(keys), *_pairs(keys)]
-    return {"config.refused": tuple(found)} if found else {}
+    found = tuple(_pairs(keys))
+    return {"config.refused": found} if found else {}
 
 
 def _split(keys: Keys) -> Iterator[Claim]:
-    """How vLLM's engines split the actor's model, where there are any."""
-    if keys.known(*_ENGINES):
-        yield from one(keys, _ENGINE_SIZE, "parallel.rollout", whole_number)
-
-
-def _engines(keys: Keys) -> Iterator[Member]:
-    switch = keys.node("train.colocate_all", "colocate_all_models")
-    if switch is None or keys.node("train.async_enable", "async_train") is not None:
+    """vLLM's engines, where there are any: how many, how each splits the actor's model, and whether they have the GPUs
+    of the actor, all of which they have to make up then.
+    """
+    if not keys.known(*_ENGINES):
         return
-    engines = keys.node(*_ENGINES)
-    size = keys.known(*_ENGINE_SIZE) or 1
-    count, gpus = (None if engines is None else known(whole_number(engines))), _gpus(keys, "actor")
-    if engines is None or not isinstance(count, int) or not isinstance(size, int) or not count or gpus is None:
-        return
-    if count * size != gpus:
-        reason = f"its {count} engines with {size} GPUs each are {count * size} GPUs, not the actor's {gpus}"
-        yield _member(engines, "--vllm_num_engines", "excludes", "--colocate_all_models", reason)
+    yield from one(keys, _ENGINES, "parallel.rollout_engines", whole_number)
+    yield from one(keys, _ENGINE_SIZE, "parallel.rollout", whole_number)
+    if keys.node(*_ENGINE_SIZE) is None:
+        yield Claim("parallel.rollout", default(1, "OpenRLHF"), f"--{_ENGINE_SIZE[-1]}")
+    if keys.node("train.async_enable", "async_train") is None:
+        yield from one(keys, _TOGETHER, "parallel.rollout_shares", _standing_for(True))
 
 
 def _pairs(keys: Keys) -> Iterator[Member]:

@@ -59,7 +59,7 @@ _SWITCHES = frozenset(
         "bf16", "fp16", "tf32", "do-train", "do-eval", "do-predict", "gradient-checkpointing", "pure-bf16",
         "activation-checkpointing", "overwrite-output-dir", "overwrite-cache", "disable-gradient-checkpointing",
         "auto-find-batch-size", "dataloader-drop-last", "use-reentrant-gc", "use-liger-kernel", "use-liger",
-        "enable-liger-kernel",
+        "enable-liger-kernel", "use-vllm",
         *SWITCHES, *QUANTIZERS,
     )
 )  # fmt: skip
@@ -136,6 +136,7 @@ def _reading(program: Sequence[Word], flags: Flags) -> Reading:
         *_plain_claims(flags),
         *_batch(flags),
         *_group(flags, frontend),
+        *_engine(flags),
         *_precision(flags),
         *checkpointing_claims(flags),
         *_optimizer(flags),
@@ -238,6 +239,16 @@ def _group(flags: Flags, frontend: str) -> Iterator[Claim]:
     else:
         reason = f"{other.spelled} says how many answers are there at a time"
         yield Claim("batch.group", Unknown(reason, "", Origin("written", other.place)), option.spelled)
+
+
+def _engine(flags: Flags) -> Iterator[Claim]:
+    """vLLM on the GPUs of the trainer, which its degree has to divide (trl 0.23 and ms-swift 3.8, grpo_trainer.py)."""
+    mode, degree = flags.flags.get("vllm-mode"), flags.flags.get("vllm-tensor-parallel-size")
+    if mode is None or mode.value is None or degree is None or not flags.on("use-vllm"):
+        return
+    if mode.value.text == "colocate":
+        yield Claim("parallel.rollout", integer(degree.value), degree.spelled)
+        yield Claim("parallel.rollout_shares", setting_of(mode.value, True), mode.spelled)
 
 
 def _precision(flags: Flags) -> Iterator[Claim]:

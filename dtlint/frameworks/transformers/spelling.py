@@ -18,6 +18,7 @@ _SPELLINGS: Mapping[str, str] = {
     "data.drop_last": "--dataloader_drop_last",
     "data.sequence_length": "--model_max_length",
     "parallel.ulysses": "--sequence_parallel_size",
+    "parallel.rollout": "--vllm_tensor_parallel_size",
     "run.steps": "--max_steps",
 }
 _WORDS: Mapping[tuple[str, Plain], str] = {

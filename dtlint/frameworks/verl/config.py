@@ -25,6 +25,7 @@ from dtlint.frameworks.verl.workers import (
     engine_claims,
     framework_of,
     spell_for,
+    unwritten_engine,
 )
 from dtlint.languages.json_tree import Document, Node
 from dtlint.languages.traced import Word
@@ -60,7 +61,14 @@ def read_composed(document: Document | None, program: Sequence[Word], missing: S
     place, why = stretch(program[1:], program[0].place), reading.open
     lost = next((name for name in missing if not is_shipped(name)), "")
     found = {role: _launched(each, place, why, lost) for role, each in reading.roles.items()}
+    if _is_own(program[0]):
+        reading = reading._replace(claims=(*reading.claims, *unwritten_engine(reading.claims, reading.framework)))
     return _launched(reading, place, why, lost)._replace(roles=found)
+
+
+def _is_own(program: Word) -> bool:
+    """Whether the program is verl's own, whose config is the one that verl ships; a fork's recipe has another."""
+    return (program.text or "").replace("/", ".").removesuffix(".py").endswith("verl.trainer.main_ppo")
 
 
 def is_shipped(name: str) -> bool:

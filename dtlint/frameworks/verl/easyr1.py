@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dtlint.frameworks import NamedFile, Reading
-from dtlint.frameworks.answers import answered, length, ray_launch, shard_group
+from dtlint.frameworks import Claim, NamedFile, Reading
+from dtlint.frameworks.answers import answered, length, per_prompt, ray_launch, shard_group
 from dtlint.frameworks.deepspeed.values import format_name, number
 from dtlint.frameworks.hydra.omegaconf import resolved
 from dtlint.frameworks.keys import Meaning, claims_of, hidden, keys_of, model_named, spelled
 from dtlint.languages.json_tree import Document
 from dtlint.languages.traced import Word
-from dtlint.value import Plain
+from dtlint.value import Plain, default
 
 LAYER = "easyr1"
 ROLE = "easyr1"
@@ -77,6 +77,8 @@ def read_config(documents: Sequence[Document], words: Sequence[Word] = ()) -> Re
     claims = (
         *ray_launch(keys, "EasyR1", place),
         *claims_of(keys, _TABLE),
+        Claim("parallel.rollout_shares", default(True, "EasyR1"), "worker.rollout"),
+        *per_prompt(keys, _SAMPLES, "EasyR1"),
         *answered(keys, _STEP, _SAMPLES, "batch.global"),
         *answered(keys, _TAKEN, _SAMPLES, "batch.rollout"),
         *length(keys, keys.node(f"{_ACTOR}.padding_free")),

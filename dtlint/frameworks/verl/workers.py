@@ -5,22 +5,23 @@ verl 0.7 (b178a3c) verl/trainer/config/actor, critic and engine, verl/workers/fs
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from dtlint.frameworks import Claim
-from dtlint.frameworks.answers import answered, shard_group
+from dtlint.frameworks.answers import answered, per_prompt, shard_group
 from dtlint.frameworks.deepspeed.values import format_name, number
 from dtlint.frameworks.dotted_keys import Keys, number_at
 from dtlint.frameworks.keys import ON, Meaning, Table, claims_of, spelled
 from dtlint.frameworks.stage_cuts import keyed_cut
 from dtlint.languages.json_tree import Node, setting
 from dtlint.record import NamedTuple
-from dtlint.value import Origin, Plain, Setting, Unknown
+from dtlint.value import Origin, Plain, Setting, Unknown, default
 
 TAKEN = "data.train_batch_size"
 _ROLLOUT = "actor_rollout_ref.rollout"
 SAMPLES = f"{_ROLLOUT}.n"
 _ENGINE = {f"{_ROLLOUT}.tensor_model_parallel_size": Meaning("parallel.rollout")}
+_SPLITTING = ("vllm", "sglang")
 _STRATEGIES = {"fsdp": "fsdp", "fsdp2": "fsdp", "megatron": "megatron"}
 _LAUNCH = {
     "trainer.nnodes": Meaning("launch.nodes"),
@@ -69,9 +70,28 @@ def layout_claims(keys: Keys, worker: Worker, framework: str) -> Iterator[Claim]
 
 
 def engine_claims(keys: Keys, worker: Worker) -> Iterator[Claim]:
-    """How vLLM splits the actor's model, where that is the engine; other engines have bounds of their own."""
-    if worker is ACTOR and keys.known(f"{_ROLLOUT}.name") in (None, "vllm"):
+    """How vLLM or SGLang splits the actor's model, where that is the engine; SGLang's own arguments may split attention
+    another way, and other engines have bounds of their own.
+    """
+    engine = keys.known(f"{_ROLLOUT}.name") or "vllm"
+    if worker is ACTOR and engine in _SPLITTING and not keys.under(f"{_ROLLOUT}.engine_kwargs.sglang"):
         yield from claims_of(keys, _ENGINE)
+        yield from _sharing(keys)
+
+
+def _sharing(keys: Keys) -> Iterator[Claim]:
+    """The engines take the actor's GPUs, unless they stand apart or have machines of their own."""
+    joined = keys.node("actor_rollout_ref.hybrid_engine")
+    apart = keys.under("rollout") or keys.node(f"{_ROLLOUT}.nnodes") is not None
+    if not apart and (joined is None or joined.value is True):
+        yield Claim("parallel.rollout_shares", default(True, "verl"), f"{_ROLLOUT}.name")
+
+
+def unwritten_engine(claims: Sequence[Claim], framework: str) -> Iterator[Claim]:
+    """The degree that ppo_trainer.yaml has for the engine beside FSDP, since 0.1; Megatron's has had 1 and 2."""
+    named = {claim.setting for claim in claims}
+    if framework == "fsdp" and "parallel.rollout_shares" in named and "parallel.rollout" not in named:
+        yield Claim("parallel.rollout", default(2, "verl"), f"{_ROLLOUT}.tensor_model_parallel_size")
 
 
 def spell_for(worker: Worker, setting_name: str, value: Plain) -> str | None:
@@ -127,6 +147,7 @@ def _micro(worker: Worker) -> Table:
 
 def _batch(keys: Keys, worker: Worker) -> Iterator[Claim]:
     """Where samples are packed up to a number of tokens, no micro batch has a size, and all batches divide."""
+    yield from per_prompt(keys, SAMPLES, "verl")
     yield from answered(keys, _given(keys, worker, "ppo_mini_batch_size"), SAMPLES, "batch.global")
     switch = _given(keys, worker, "use_dynamic_bsz")
     switched = keys.node(switch)
