@@ -54,13 +54,29 @@ def misspelt_flag(option: Option, suggestion: str, tool: str, effect: str = "ref
 
 def behind_program(split: Split, names: Sequence[str]) -> Iterator[Member]:
     """The member of `launch.lost` for a launcher's own flags that stand behind the program, which gets them: `words`,
-    `cause` (script). A flag that the launcher is given too may be the program's.
+    `shown` (the same with their values), `counts` (yes where one is a number of processes), `cause` (script). A flag
+    that the launcher is given too may be the program's.
     """
-    found = [word for word in split.rest[1:] if _is_launchers(word, split, names)]
+    behind = split.rest[1:]
+    found = [(index, word) for index, word in enumerate(behind) if _is_launchers(word, split, names)]
     if found:
-        place = found[0].place
-        fields = texts(place, words=" and ".join(word.shown.partition("=")[0] for word in found), cause="script")
+        place = found[0][1].place
+        flags = [word.shown.partition("=")[0] for _, word in found]
+        counts = any(canonical(flag) in _COUNTS for flag in flags)
+        shown = " and ".join(_with_value(behind, index) for index, _ in found)
+        fields = texts(place, words=" and ".join(flags), shown=shown, counts="yes" if counts else "", cause="script")
         yield Member(place, fields, ((split.rest[0].place, "the program begins here"),))
+
+
+_COUNTS = ("num-processes", "nproc-per-node", "num-gpus")
+"""Options that say how many processes are started."""
+
+
+def _with_value(words: Sequence[Word], index: int) -> str:
+    """A flag with the value that follows it (`--num_processes 8`)."""
+    flag, following = words[index].shown, words[index + 1 : index + 2]
+    value = following[0].text if following and "=" not in flag else None
+    return flag if value is None or value.startswith("-") else f"{flag} {value}"
 
 
 def _is_launchers(word: Word, split: Split, names: Sequence[str]) -> bool:

@@ -11,7 +11,7 @@ from dtlint.frameworks.accelerate.given import TOOL, Given
 from dtlint.frameworks.accelerate.releases import NO_BEGINNINGS
 from dtlint.frameworks.accelerate.settings import absent, common, family
 from dtlint.frameworks.accelerate.spelling import spell_on_command_line
-from dtlint.frameworks.arguments import misspelt_flag, stretch, texts, unknown_flag
+from dtlint.frameworks.arguments import behind_program, misspelt_flag, stretch, texts, unknown_flag
 from dtlint.frameworks.environment import ENVIRONMENT
 from dtlint.frameworks.interpreter import program_name, python_program
 from dtlint.frameworks.options import Grammar, Option, Split, canonical, literal_place, split_options, text_of
@@ -68,6 +68,12 @@ GRAMMAR = Grammar(
     argparse=True,
 )
 _NAMES = tuple(f"--{name}" for name in (*_WITH_VALUE.split(), *_FLAGS.split()))
+
+_OWN = (
+    "num-processes", "num-machines", "machine-rank", "main-process-ip", "main-process-port", "multi-gpu",
+    "use-deepspeed", "use-fsdp",
+)  # fmt: skip
+"""Options that no training script has too."""
 
 _FRAMEWORKS = {"use-deepspeed": "deepspeed", "use-fsdp": "fsdp", "use-megatron-lm": "megatron", "multi-gpu": "ddp"}
 
@@ -210,6 +216,7 @@ def _collections(split: Split, place: Span) -> Mapping[str, tuple[Member, ...]]:
         "config.invalid": tuple(invalid(split)),
         "config.conflicts": tuple(excluded(split)),
         "config.needed": () if split.open else tuple(_needed(split)),
+        "launch.lost": tuple(behind_program(split, _OWN)),
         ENVIRONMENT: tuple(_threads(split)),
         "launch.chosen_gpus": tuple(_chosen(split)),
         "launch.hidden": (Member(place, texts(place, reason=split.open)),) if split.open else (),
