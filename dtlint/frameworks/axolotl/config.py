@@ -32,6 +32,7 @@ from dtlint.frameworks.keys import (
     word_of,
 )
 from dtlint.frameworks.lengths import at_most
+from dtlint.frameworks.seen_devices import one_for_each
 from dtlint.frameworks.strange_keys import strange_keys
 from dtlint.languages.json_tree import Document, Node, setting
 from dtlint.languages.traced import Word, literal_word, setting_of
@@ -106,7 +107,7 @@ def read_launch(words: Sequence[Word], env: Mapping[str, Word]) -> Reading:
     if launcher == "torchrun":
         read = torchrun.read_launch((words[0], *handed, literal_word("-m", words[0].place), module), env)
         return read._replace(rest=(module, *own), frontend="axolotl")
-    claims = _accelerated(words[0], handed) if launcher == "accelerate" else ()
+    claims = _accelerated(words[0], handed, env) if launcher == "accelerate" else ()
     return Reading(LAYER, words[0].place, claims, rest=(module, *own), frontend="axolotl")
 
 
@@ -173,15 +174,14 @@ def spell(setting_name: str, value: Plain, framework: str = "") -> str | None:
     return None if found is None else ": ".join(found)
 
 
-def _accelerated(command: Word, handed: Sequence[Word]) -> tuple[Claim, ...]:
+def _accelerated(command: Word, handed: Sequence[Word], env: Mapping[str, Word]) -> tuple[Claim, ...]:
     """What the arguments of accelerate claim about the launch, over one process on each GPU of one machine."""
-    each = Unknown("one process for each GPU of the node", "--set cluster.gpus_per_node=N", None)
     program = (literal_word("-m", command.place), literal_word(_MODULE, command.place))
     read = accelerate_launcher.read_launch((command, *handed, *program))
     told = tuple(claim for claim in read.claims if claim.setting.startswith("launch."))
     known_counts = {claim.setting for claim in told}
     alone = Claim("launch.nodes", assumed(1, "axolotl starts on one machine", "--num_machines N"))
-    by_gpu = Claim("launch.processes_per_node", each._replace(means="cluster.gpus_per_node"), command.shown)
+    by_gpu = Claim("launch.processes_per_node", one_for_each(env), command.shown)
     nodes = () if "launch.nodes" in known_counts else (alone,)
     counts = () if "launch.processes" in known_counts else (by_gpu,)
     return (Claim("launch.launcher", setting_of(command, "accelerate"), command.shown), *nodes, *counts, *told)

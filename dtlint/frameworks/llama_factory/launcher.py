@@ -8,8 +8,9 @@ from dtlint.frameworks import Claim, Member, Reading, torchrun
 from dtlint.frameworks.environment import ENVIRONMENT
 from dtlint.frameworks.inherited import with_inherited
 from dtlint.frameworks.interpreter import program_name
+from dtlint.frameworks.seen_devices import one_for_each
 from dtlint.languages.traced import Word, setting_of
-from dtlint.value import Unknown, written
+from dtlint.value import written
 
 _VARIABLES = ("NPROC_PER_NODE", "NNODES", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT")
 _NAMES = ("llamafactory-cli", "lmf")
@@ -29,8 +30,7 @@ def read_launch(words: Sequence[Word], env: Mapping[str, Word]) -> Reading:
     reading = with_inherited(torchrun.read_launch(words[:1], options), env)
     claims = tuple(claim for claim in reading.claims if "NPROC_PER_NODE" in env or not _is_count(claim))
     if "NPROC_PER_NODE" not in env:
-        seen = Unknown("one process for each GPU of the node", "--set cluster.gpus_per_node=N", None)
-        claims += (Claim("launch.processes_per_node", seen._replace(means="cluster.gpus_per_node"), words[0].shown),)
+        claims += (Claim("launch.processes_per_node", one_for_each(env), words[0].shown),)
     return reading._replace(
         claims=(*claims, Claim("launch.launcher", setting_of(words[0], "torchrun"))),
         rest=(words[0], *words[2:]),
