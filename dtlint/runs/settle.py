@@ -181,8 +181,8 @@ defaults with what takes their place.
 """
 
 
-GIVING_WAY = frozenset(("own-loop",))
-"""Layers of what a loop is seen to do, which is no setting that another overrides."""
+GIVING_WAY = frozenset(("own-loop", "fsdp-plugin-unasked"))
+"""Layers of what a loop is seen to do, and of what a plugin takes unasked: no settings that another overrides."""
 
 
 OWNED = frozenset(("batch.accumulation", layer) for layer in ("lightning-python", "lightning-cli", "lightning-hydra"))

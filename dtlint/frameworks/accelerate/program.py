@@ -15,7 +15,7 @@ from dtlint.languages.python.reach import stands
 from dtlint.value import Value
 
 LAYER = "accelerator-python"
-_NAMES = ("accelerate.Accelerator", "accelerate.accelerator.Accelerator")
+ACCELERATORS = ("accelerate.Accelerator", "accelerate.accelerator.Accelerator")
 _OF_DDP = {"find_unused_parameters": "communication.find_unused", "static_graph": "communication.static_graph"}
 _COUNT = "gradient_accumulation_steps"
 
@@ -26,7 +26,7 @@ def read(program: Program) -> Reading:
     The launcher's number is handed on in the environment, where it replaces the code's (accelerator.py, __init__);
     DeepSpeed's JSON replaces both (_prepare_deepspeed).
     """
-    timeout = timeout_claims(program) if any(True for _ in calls(program, _NAMES)) else ()
+    timeout = timeout_claims(program) if any(True for _ in calls(program, ACCELERATORS)) else ()
     return Reading(LAYER, claims=(*_claims(program), *_told_to_ddp(program), *timeout))
 
 
@@ -40,7 +40,7 @@ def _told_to_ddp(program: Program) -> Iterator[Claim]:
 
 
 def _claims(program: Program) -> Iterator[Claim]:
-    found = [call for call in calls(program, _NAMES) if stands(call.place) is not False]
+    found = [call for call in calls(program, ACCELERATORS) if stands(call.place) is not False]
     if len(found) != 1:
         return
     value = argument(found[0], _COUNT)
