@@ -283,6 +283,17 @@ def _loss(keys: Keys) -> Iterator[Claim]:
         yield Claim("model.fused_loss", setting(found, True), "plugins" if on is None else _FUSED[1])
 
 
+def _placement(keys: Keys, inside: Node | None) -> Iterator[Claim]:
+    """Where FSDP's own recomputation is wrapped: beside the Trainer's, which is told of gradient_checkpointing unless
+    activations are offloaded (core/builders/base.py of 0.19.0, _configure_gradient_checkpointing).
+    """
+    told = _on(keys.node("gradient_checkpointing")) and not _on(keys.node("activation_offloading"))
+    if inside is not None and known(flag(inside)) is True:
+        yield Claim(
+            "checkpointing.placement", setting(inside, "both" if told else "inside"), "activation_checkpointing"
+        )
+
+
 def _fsdp(keys: Keys) -> Iterator[Claim]:
     """The words of `fsdp`, and the keys of fsdp_config with or without `fsdp_` in front, which reach Accelerate's
     plugin.
@@ -297,7 +308,11 @@ def _fsdp(keys: Keys) -> Iterator[Claim]:
     strategy = next((words[name] for name in _STRATEGIES if name in words), None)
     if strategy is not None:
         nodes.setdefault("fsdp_sharding_strategy", strategy)
-    yield from (claim._replace(name=f"fsdp_config.{claim.name}") for claim in accelerate_fsdp.fsdp(Given(nodes)))
+    for claim in accelerate_fsdp.fsdp(Given(nodes)):
+        off = claim.setting == "checkpointing.activations" and known(claim.value) == "none"
+        if not off or not _on(keys.node("gradient_checkpointing")):
+            yield claim._replace(name=f"fsdp_config.{claim.name}")
+    yield from _placement(keys, nodes.get("fsdp_activation_checkpointing"))
     if "offload" in words and "fsdp_offload_params" not in nodes:
         for what in ("parameters", "optimizer"):
             yield Claim(f"sharding.offload_{what}", setting(words["offload"], "cpu"), "fsdp")
