@@ -130,15 +130,6 @@ def _whole_models(flags: Flags) -> Iterator[Member]:
     for name in _NOT_AT_STAGE_3:
         if flags.on(name):
             yield _invalid(flags.flags[name], "false under ZeRO-3")
-    bits, method = flags.flags.get("quantization-bit"), flags.flags.get("quantization-method")
-    if bits is not None and method is not None and flags.word("quantization-method") in _WHOLE_QUANTIZERS:
-        yield _invalid(method, "bitsandbytes under ZeRO-3")
-    elif bits is not None and flags.word("quantization-bit") not in ("4", ""):
-        yield _invalid(bits, "4 under ZeRO-3")
-
-
-_WHOLE_QUANTIZERS = ("hqq", "eetq")
-"""Ways to quantize that need the whole model on each GPU (model/model_utils/quantization.py)."""
 
 
 def _invalid(option: Option, expected: str) -> Member:
