@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from textwrap import dedent
 
@@ -819,3 +820,25 @@ ENGINE = "import deepspeed\nfrom net import Net\nengine, *_ = deepspeed.initiali
 def test_words_of_a_front_end_that_the_program_does_not_use_are_not_said(tmp_path: Path, text: str, said: str) -> None:
     files = {"train__py": text, "run__sh": "torchrun --nproc_per_node 8 train.py\n"}
     assert plan_of(tmp_path, "run.sh", **files).dialect.spell("batch.global", 64) == said
+
+
+class TestSeenDevices:
+    """Launchers that start a process for each GPU that they see."""
+
+    FILES: Mapping[str, str] = {
+        "lf__yaml": "stage: sft\ndo_train: true\nfinetuning_type: full\nmodel_name_or_path: gpt2\ntemplate: default\n",
+        "ax__yml": "base_model: gpt2\ndatasets: [{path: a/b, type: alpaca}]\nmicro_batch_size: 1\n",
+    }
+
+    @pytest.mark.parametrize(
+        ("command", "processes"),
+        [
+            ("FORCE_TORCHRUN=1 llamafactory-cli train lf.yaml", 3),
+            ("FORCE_TORCHRUN=1 NPROC_PER_NODE=2 llamafactory-cli train lf.yaml", 2),
+            ("axolotl train ax.yml", 3),
+            ("axolotl train ax.yml --launcher accelerate -- --num_processes 2", 2),
+        ],
+    )
+    def test_they_see_what_the_variable_shows(self, tmp_path: Path, command: str, processes: int) -> None:
+        plan = plan_of(tmp_path, "run.sh", **self.FILES, run__sh=f"export CUDA_VISIBLE_DEVICES=0,1,2\n{command}\n")
+        assert plan.integer("launch.processes") == processes

@@ -481,3 +481,62 @@ def test_keys_that_are_refused_together_are_told_in_the_plural(tmp_path: Path) -
     plan_of(tmp_path, f"{TRAINER} --deepspeed ds.json", config)
     (found,) = (each.message for each in check([tmp_path]).findings if each.rule == "unknown-setting")
     assert found == "'quux', 'frobnicate' are not known here and are refused at start-up"
+
+
+class TestKeysInPlaceOfAFile:
+    """A deepspeed_config of Accelerate's own keys clips at its gradient_clipping, whatever the loop or the Trainer asks
+    for.
+    """
+
+    LOOP = """import argparse
+from accelerate import Accelerator
+from net import Net, batches, optimizer
+parser = argparse.ArgumentParser()
+parser.add_argument("--norm", type=float, default=0.5)
+norm = parser.parse_args().norm
+accelerator = Accelerator()
+model, optimizer = accelerator.prepare(Net(), optimizer)
+for batch in batches:
+    accelerator.backward(model(batch))
+    accelerator.clip_grad_norm_(model.parameters(), norm)
+    optimizer.step()
+"""
+    KEYS = "distributed_type: DEEPSPEED\nnum_machines: 1\nnum_processes: 8\ndeepspeed_config:\n  zero_stage: 2\n"
+
+    def found(self, folder: Path, keys: str, **files: str) -> set[tuple[str, str]]:
+        files = {"train__py": self.LOOP, "acc__yaml": self.KEYS + keys, **files}
+        for name, text in files.items():
+            (folder / name.replace("__", ".")).write_text(text, encoding="utf-8")
+        report = check([folder])
+        return {(each.severity, each.message) for each in report.findings if each.rule == "clipping-left-out"}
+
+    @pytest.mark.parametrize(
+        ("keys", "flags", "expected"),
+        [
+            ("", "", "clips at 1.0 then"),
+            ("  gradient_clipping: auto\n", "", "clips at gradient_clipping 1"),
+            ("  gradient_clipping: 0.1\n", "", "clips at gradient_clipping 0.1"),
+            ("  gradient_clipping: 0.5\n", "", ""),
+            ("  gradient_clipping: 0.1\n", "--gradient_clipping 0.5", ""),
+            ("", "--norm 1.0", ""),
+        ],
+    )
+    def test_a_loop_of_its_own(self, tmp_path: Path, keys: str, flags: str, expected: str) -> None:
+        own = flags if flags.startswith("--norm") else ""
+        launch = f"accelerate launch --config_file acc.yaml {flags.removesuffix(own)} train.py {own}\n"
+        found = self.found(tmp_path, keys, run__sh=launch)
+        assert [severity for severity, _ in found] == (["error"] if expected else [])
+        assert all(expected in message for _, message in found)
+
+    @pytest.mark.parametrize(
+        ("release", "asked", "expected"),
+        [
+            ("0.27.2", " --max_grad_norm 0.3", {"error"}),
+            ("0.27.2", "", {"note"}),
+            ("0.30.0", " --max_grad_norm 0.3", set()),
+        ],
+    )
+    def test_the_trainer(self, tmp_path: Path, release: str, asked: str, expected: set[str]) -> None:
+        launch = f"accelerate launch --config_file acc.yaml run_clm.py --model_name_or_path gpt2 --bf16{asked}\n"
+        found = self.found(tmp_path, "", run__sh=launch, requirements__txt=f"accelerate=={release}\n")
+        assert {severity for severity, _ in found} == expected

@@ -326,6 +326,18 @@ class TestLostWords:
         (found,) = [each for each in check([tmp_path / "run.sh"]).findings if each.rule == "lost-arguments"]
         assert found.severity == severity
 
+    @pytest.mark.parametrize(
+        ("launch", "shown"),
+        [
+            ("accelerate launch --config_file acc.yaml train.py --num_processes 8", "--num_processes 8"),
+            ("accelerate launch train.py --multi_gpu --num_processes $N", "--multi_gpu and --num_processes"),
+            ("torchrun train.py --nproc_per_node=4 --lr 1", "--nproc_per_node=4"),
+        ],
+    )
+    def test_they_are_shown_with_their_values(self, tmp_path: Path, launch: str, shown: str) -> None:
+        (plan,) = plans(tmp_path, f"{launch}\n")
+        assert listed(plan, "launch.lost", "shown", "counts") == [(shown, "yes")]
+
     def test_a_flag_of_both_is_the_scripts_too(self, tmp_path: Path) -> None:
         (plan,) = plans(tmp_path, "deepspeed --num_gpus 8 train.py --num_gpus 8 --deepspeed_config ds.json\n")
         assert listed(plan, "launch.lost", "cause") == []

@@ -354,6 +354,24 @@ args, = parser.parse_args_into_dataclasses()
     assert plain(worth(text + "show(args.name)")) == "run"
 
 
+def test_a_parse_that_is_taken_apart_gives_arguments_under_any_name() -> None:
+    text = """
+from dataclasses import dataclass
+from transformers import HfArgumentParser
+@dataclass
+class Model:
+    quantized: bool = False
+@dataclass
+class Training:
+    size: int = 8
+parser = HfArgumentParser((Model, Training))
+m, t = parser.parse_args_into_dataclasses()
+"""
+    assert plain(worth(text + "show(m.quantized)")) is False
+    assert plain(worth(text + "show(t.size)")) == 8
+    assert plain(worth(text.replace("parser.parse_args_into_dataclasses", "build") + "show(t.size)")) == "?"
+
+
 def test_a_config_object() -> None:
     text = "from dataclasses import dataclass\n@dataclass\nclass Config:\n    size: int = 8\n"
     assert plain(worth(text + "cfg = Config()\nshow(cfg.size)")) == 8

@@ -122,6 +122,8 @@ class TestSettings:
             ("--gradient_checkpointing false", "none"),
             ("--activation_checkpointing", "full"),
             ("--disable_gradient_checkpointing", "none"),
+            ("--gradient_checkpointing $recompute --bf16", "$recompute is not set"),
+            ("--gradient_checkpointing ${EXTRA_ARGS}", "full"),
         ],
     )
     def test_recomputation(self, arguments: str, kept: str) -> None:
@@ -137,6 +139,7 @@ class TestSettings:
 
     def test_an_unknown_word_behind_a_switch_hides_arguments(self) -> None:
         assert read("--bf16 $EXTRA").open == "$EXTRA is not set"
+        assert read("--bf16 $half").open == ""
         assert read("--bf16 True --learning_rate 1").open == ""
 
     def test_the_longest_sample_of_images_and_text_is_only_a_bound(self) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dtlint.cost import estimate
 from dtlint.facts.pipeline import saved_share
 from dtlint.facts.registry import SIZING, TIMING, FactValue, fact, lower, missing, narrow, register, uncounted
+from dtlint.interval import Interval
 from dtlint.plan import Infeasible, Plan
 from dtlint.plan.constraints import violations
 from dtlint.record import NamedTuple
@@ -37,9 +38,16 @@ def no_offload(plan: Plan) -> FactValue:
 
 @register("memory.states_without_offload_bytes", "number", "bytes", SIZING, "zero")
 def states_without_offload(plan: Plan) -> FactValue:
-    """Weights, gradients and optimizer states of one GPU if nothing were offloaded."""
+    """Weights, gradients and optimizer states of one GPU if nothing were offloaded; up to those of a model that trains
+    whole where it is not known which part of it does.
+    """
     changed = plan.but(dict.fromkeys(OFFLOADS, "none"))
-    return Unknown(changed.reason) if isinstance(changed, Infeasible) else fact(changed, "memory.states_bytes")
+    if isinstance(changed, Infeasible):
+        return Unknown(changed.reason)
+    found, each = fact(changed, "memory.states_bytes"), fact(changed, "memory.bytes_per_parameter")
+    if isinstance(found, Unknown | Interval) or not isinstance(each, Interval) or not each.low:
+        return found
+    return Interval(lower(found), lower(found) * each.high / each.low)
 
 
 @register("memory.overflows_with_small_buckets", "flag", "", SIZING, "deepspeed-memory")

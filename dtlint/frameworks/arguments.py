@@ -54,13 +54,16 @@ def misspelt_flag(option: Option, suggestion: str, tool: str, effect: str = "ref
 
 def behind_program(split: Split, names: Sequence[str], started: int = 0, meant: int = 0) -> Iterator[Member]:
     """The member of `launch.lost` for a launcher's own flags that stand behind the program, which gets them: `words`,
-    `cause` (script), and where fewer processes are started than with them, how many are `started` and how many `meant`.
-    A flag that the launcher is given too may be the program's.
+    `shown` (the same with their values), `counts` (yes where one is a number of processes), `cause` (script), and where
+    fewer processes are started than with them, how many are `started` and how many `meant`. A flag that the launcher is
+    given too may be the program's.
     """
     found = _launchers_words(split, names)
     if found:
-        place = found[0].place
-        fields = texts(place, words=" and ".join(word.shown.partition("=")[0] for word in found), cause="script")
+        place, flags = found[0].place, [word.shown.partition("=")[0] for word in found]
+        shown = " and ".join(_with_value(word, split.rest) for word in found)
+        counts = "yes" if any(canonical(flag) in _COUNTS for flag in flags) else ""
+        fields = texts(place, words=" and ".join(flags), shown=shown, counts=counts, cause="script")
         if 0 < started < meant:
             fields.update(started=written(started, place), meant=written(meant, place))
         yield Member(place, fields, ((split.rest[0].place, "the program begins here"),))
@@ -75,6 +78,18 @@ def with_options_behind(split: Split, names: Sequence[str], grammar: Grammar) ->
 
 def _launchers_words(split: Split, names: Sequence[str]) -> list[Word]:
     return [word for word in split.rest[1:] if _is_launchers(word, split, names)]
+
+
+_COUNTS = ("num-processes", "nproc-per-node", "num-gpus")
+"""Options that say how many processes are started."""
+
+
+def _with_value(word: Word, words: Sequence[Word]) -> str:
+    """A flag with the value that follows it (`--num_processes 8`)."""
+    index = words.index(word)
+    flag, following = word.shown, words[index + 1 : index + 2]
+    value = following[0].text if following and "=" not in flag else None
+    return flag if value is None or value.startswith("-") else f"{flag} {value}"
 
 
 def _is_launchers(word: Word, split: Split, names: Sequence[str]) -> bool:

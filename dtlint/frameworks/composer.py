@@ -16,6 +16,7 @@ from dtlint.frameworks.interpreter import program_name
 from dtlint.frameworks.keys import ON, Meaning, claims_of, hidden, keys_of, model_named, product, spelled
 from dtlint.frameworks.lengths import at_most
 from dtlint.frameworks.options import Grammar, Option, Split, integer, split_options, text_of
+from dtlint.frameworks.seen_devices import one_for_each
 from dtlint.languages.json_tree import Document, Node, setting
 from dtlint.languages.traced import Word, setting_of
 from dtlint.value import Origin, Plain, Setting, Unknown, Value, assumed
@@ -103,10 +104,7 @@ def read_launch(words: Sequence[Word], env: Mapping[str, Word]) -> Reading:
     """
     split = split_options(words[1:], GRAMMAR)
     ranks = split.last("nproc")
-    each = Unknown(
-        "one process for each GPU of the node", "--set cluster.gpus_per_node=N", None, "cluster.gpus_per_node"
-    )
-    per_node = integer(ranks.value) if ranks is not None else each
+    per_node = integer(ranks.value) if ranks is not None else one_for_each(env)
     claims = (
         Claim("launch.launcher", setting_of(words[0], "composer"), words[0].shown),
         Claim("launch.processes_per_node", per_node, "--nproc"),

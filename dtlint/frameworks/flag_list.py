@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from dtlint.frameworks.options import Option, canonical, is_hidden, known_head, not_a, why_open
@@ -52,15 +53,24 @@ def read_flags(words: Sequence[Word], switches: Collection[str] = ()) -> Flags:
     """Split a list of arguments at the words that begin with `--`; what follows a flag are its values.
 
     An unquoted unknown word may be any number of words: the first one behind a flag is its value, unless the flag is
-    one of `switches`, which need none; elsewhere it hides flags.
+    one of `switches`, which need none, and the word is called a list of arguments; elsewhere it hides flags.
     """
 
     def most_values(name: str, after: Sequence[Word]) -> int:
-        first = 0 if name in switches else 1
+        first = 0 if name in switches and not (after and _is_one_value(after[0])) else 1
         return next((index for index, word in enumerate(after) if word.many and index >= first), len(after))
 
     split = split_flags(words, most_values)
     return Flags(split.flags, split.positional, split.open)
+
+
+_SEVERAL = re.compile(r"arg|opt|flag|param|extra|other|more|common|command|cmd|[@*\[]", re.IGNORECASE)
+"""What the name of a variable says that holds arguments, and not the value of one."""
+
+
+def _is_one_value(word: Word) -> bool:
+    """Whether an unknown word behind a switch is its value (`--gradient_checkpointing $recompute`)."""
+    return word.many and not word.adds_none and not _SEVERAL.search(word.place.text)
 
 
 def split_flags(words: Sequence[Word], most_values: Callable[[str, Sequence[Word]], int]) -> Split:

@@ -10,6 +10,7 @@ from dtlint.frameworks import Claim, Member, NamedFile, Reading
 from dtlint.frameworks.arguments import behind_program, stretch, texts, unknown_flag, with_options_behind
 from dtlint.frameworks.interpreter import program_name, python_program
 from dtlint.frameworks.options import Grammar, Option, Split, integer, literal_place, split_options, text_of, whole
+from dtlint.frameworks.seen_devices import VISIBLE, seen
 from dtlint.frameworks.torchrun_values import invalid_values
 from dtlint.languages.traced import Word, setting_of
 from dtlint.record import NamedTuple
@@ -43,7 +44,6 @@ GRAMMARS = {"torchrun": _grammar(_FLAGS), "torch.distributed.launch": _grammar(f
 _DASHED = "2.0"
 """The torch release from which on the local rank is handed on with dashes (pytorch/pytorch#94505)."""
 
-_VISIBLE = "CUDA_VISIBLE_DEVICES"
 _OWN = ("nproc-per-node", "nnodes", "rdzv-backend", "rdzv-endpoint", "rdzv-id")
 """Options that no training script has too."""
 
@@ -73,7 +73,7 @@ def read_launch(words: Sequence[Word], env: Mapping[str, Word]) -> Reading:
     nodes = _node_count(written["nnodes"]) if "nnodes" in written else absent.otherwise(1)
     processes = absent.otherwise(1)
     if "nproc-per-node" in written:
-        processes = _processes(written["nproc-per-node"], env.get(_VISIBLE))
+        processes = _processes(written["nproc-per-node"], env.get(VISIBLE))
     claims = (
         Claim("launch.launcher", setting_of(words[0], launcher), words[0].shown),
         Claim("launch.nodes", nodes, "--nnodes"),
@@ -158,8 +158,7 @@ def _processes(word: Word, visible: Word | None) -> Setting:
     if word.text is None or whole(word.text) is not None:
         return integer(word)
     if word.text in ("auto", "gpu") and visible is not None:
-        shown = {part.strip() for part in (visible.text or "").split(",") if part.strip()}
-        return setting_of(visible, len(shown)) if visible.text is None or shown else integer(word)
+        return seen(visible) or integer(word)
     if word.text in ("cpu", "auto", "gpu", "xpu"):
         means = "" if word.text == "cpu" else "cluster.gpus_per_node"
         devices = "CPUs" if word.text == "cpu" else "devices"

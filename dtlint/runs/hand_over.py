@@ -11,6 +11,7 @@ from dtlint.plan.derived.registry import TRAINERS
 from dtlint.record import NamedTuple
 from dtlint.runs.below_stage_3 import OFFLOAD, offloads_nothing
 from dtlint.runs.claimed import CONFIG, claimed, says, text_in, trainer_place, word_in
+from dtlint.runs.clipped_elsewhere import clip_of_loop, config_kind, keys_in_place_of_file, place_of_config
 from dtlint.runs.quoted import quoted
 from dtlint.runs.repeated import MATCHED, TRAINER, conflicts, default_conflicts, has_no_decay, owned_by_lightning
 from dtlint.runs.settle import DEEPSPEED_CONFIGS, starts_engine
@@ -117,7 +118,10 @@ def _trained(readings: Sequence[Reading], settings: dict[str, Setting], config: 
     if config is None:
         section = next((found for found in readings if found.layer == SECTION and found.framework == "deepspeed"), None)
         clashes = tuple(default_conflicts(readings, section)) if section is not None else ()
-        return HandOver(settings, {"config.conflicts": clashes} if clashes else {})
+        plugin = keys_in_place_of_file(readings)
+        left_out = tuple(_left_out(readings, plugin)) if plugin is not None else ()
+        found = {"config.conflicts": clashes, "config.left_out": left_out}
+        return HandOver(settings, {name: members for name, members in found.items() if members})
     collections = {
         "config.conflicts": tuple(conflicts(readings, config, settings)),
         "config.left_out": tuple(_left_out(readings, config)),
@@ -169,7 +173,7 @@ def _claimed_by_accelerate(readings: Sequence[Reading]) -> Claim | None:
 
 
 def _left_out(readings: Sequence[Reading], config: Reading) -> Iterator[Member]:
-    """The Trainer's clipping where the file has no key that takes it over."""
+    """The Trainer's clipping where the file, or Accelerate's keys in its place, has no key that takes it over."""
     if config.place is None or config.open or says(config, "optimizer.clip"):
         return
     told = (claimed(readings, "optimizer.clip", layer) for layer in _HANDED_TO_TRAINER)
@@ -177,33 +181,29 @@ def _left_out(readings: Sequence[Reading], config: Reading) -> Iterator[Member]:
     value: Setting = claim.value if claim is not None else Value(1.0, Origin("default", note=TRAINER))
     if not isinstance(value, Value) or not value.value or (claim is None and trainer_place(readings) is None):
         return
-    place = config.place
+    place = place_of_config(config) or config.place
     fields: dict[str, Setting] = {
         "key": written("gradient_clipping", place),
         "name": written("max_grad_norm", place),
         "value": value,
         "asked": written("yes" if claim is not None else "no", place),
+        "by": written(config_kind(config), place),
+        "who": written("trainer", place),
     }
     related = ((value.origin.span, "asked for here"),) if value.origin.span is not None else ()
     yield Member(place, fields, related)
 
 
 def _left_out_of_loop(readings: Sequence[Reading], settings: Mapping[str, Setting]) -> Mapping[str, tuple[Member, ...]]:
-    """config.left_out: the norm that an Accelerator is told to clip at, and DeepSpeed's config has no key for; under
+    """config.left_out: the norm that an Accelerator is told to clip at, where DeepSpeed is not told the same; under
     DeepSpeed the call does nothing (accelerator.py, clip_grad_norm_).
     """
-    config = _config(readings)
-    told = [clip for reading in readings for clip in reading.collections.get("code.accelerated_clips", ())]
-    if config is None or config.place is None or config.open or says(config, "optimizer.clip") or not told:
-        return {}
     if word_in(settings, "framework") != "deepspeed":
         return {}
-    fields = {
-        **told[0].fields,
-        "key": written("gradient_clipping", config.place),
-        "asked": written("yes", config.place),
-    }
-    return {"config.left_out": (Member(config.place, fields, ((told[0].place, "asked for here"),)),)}
+    config = _config(readings) or keys_in_place_of_file(readings, keeping_clip=True)
+    told = next((clip for each in readings for clip in each.collections.get("code.accelerated_clips", ())), None)
+    found = clip_of_loop(readings, config, told) if config is not None and told is not None else None
+    return {"config.left_out": (found,)} if found is not None else {}
 
 
 def _exchanged(readings: Sequence[Reading], config: Reading, settings: Mapping[str, Setting]) -> Iterator[Member]:

@@ -181,8 +181,8 @@ defaults with what takes their place.
 """
 
 
-GIVING_WAY = frozenset(("own-loop",))
-"""Layers of what a loop is seen to do, which is no setting that another overrides."""
+GIVING_WAY = frozenset(("own-loop", "fsdp-plugin-unasked"))
+"""Layers of what a loop is seen to do, and of what a plugin takes unasked: no settings that another overrides."""
 
 
 OWNED = frozenset(("batch.accumulation", layer) for layer in ("lightning-python", "lightning-cli", "lightning-hydra"))
@@ -240,6 +240,8 @@ def _loser(name: str, lost: _Stated, best: _Stated) -> Member:
 
 TRAINER = "transformers"
 """What the layers of the Trainer's readers begin with."""
+ARGUED = (TRAINER, "axolotl")
+"""What the layers begin with that become the Trainer's arguments."""
 DEEPSPEED_CONFIGS = frozenset(("deepspeed-json", "deepspeed-python"))
 """The layers of DeepSpeed's config: a file, or a dict of the program."""
 MATCHED = ("batch.global", "batch.micro", "batch.accumulation", "optimizer.clip", "precision.compute")
@@ -250,7 +252,7 @@ def _effect(name: str, lost: str, won: str) -> str:
     """What comes of a disagreement of two layers: the Trainer refuses a DeepSpeed config, be it Accelerate's section,
     that differs from its arguments; elsewhere the stronger layer's value counts.
     """
-    layers, own = (lost, won), [layer for layer in (lost, won) if layer.startswith(TRAINER)]
+    layers, own = (lost, won), [layer for layer in (lost, won) if layer.startswith(ARGUED)]
     config = not DEEPSPEED_CONFIGS.isdisjoint(layers) or (
         any(layer.startswith("accelerate") for layer in layers) and name in ("batch.accumulation", "optimizer.clip")
     )

@@ -67,9 +67,13 @@ GRAMMAR = Grammar(
     short={"q": "quiet", "m": "module", "t": "tee", "h": "help"},
     argparse=True,
 )
-_OWN = ("num-machines", "num-processes", "machine-rank", "main-process-ip", "main-process-port")
-"""Options that hardly a training script has too."""
 _NAMES = tuple(f"--{name}" for name in (*_WITH_VALUE.split(), *_FLAGS.split()))
+
+_OWN = (
+    "num-processes", "num-machines", "machine-rank", "main-process-ip", "main-process-port", "multi-gpu",
+    "use-deepspeed", "use-fsdp",
+)  # fmt: skip
+"""Options that no training script has too."""
 
 _FRAMEWORKS = {"use-deepspeed": "deepspeed", "use-fsdp": "fsdp", "use-megatron-lm": "megatron", "multi-gpu": "ddp"}
 

@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from dtlint.frameworks import Claim, Reading
 from dtlint.frameworks.process_groups import timeout_claims
 from dtlint.frameworks.pytorch.names import DDP_KWARGS
-from dtlint.languages.python.calls import argument, calls
+from dtlint.languages.python.calls import Call, argument, calls, passed
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import stands
-from dtlint.value import Value
+from dtlint.value import Setting, Value
 
 LAYER = "accelerator-python"
-_NAMES = ("accelerate.Accelerator", "accelerate.accelerator.Accelerator")
+ACCELERATORS = ("accelerate.Accelerator", "accelerate.accelerator.Accelerator")
+_PLUGINS = tuple(f"accelerate{module}.GradientAccumulationPlugin" for module in ("", ".utils", ".utils.dataclasses"))
 _OF_DDP = {"find_unused_parameters": "communication.find_unused", "static_graph": "communication.static_graph"}
 _COUNT = "gradient_accumulation_steps"
 
@@ -26,7 +27,7 @@ def read(program: Program) -> Reading:
     The launcher's number is handed on in the environment, where it replaces the code's (accelerator.py, __init__);
     DeepSpeed's JSON replaces both (_prepare_deepspeed).
     """
-    timeout = timeout_claims(program) if any(True for _ in calls(program, _NAMES)) else ()
+    timeout = timeout_claims(program) if any(True for _ in calls(program, ACCELERATORS)) else ()
     return Reading(LAYER, claims=(*_claims(program), *_told_to_ddp(program), *timeout))
 
 
@@ -40,11 +41,19 @@ def _told_to_ddp(program: Program) -> Iterator[Claim]:
 
 
 def _claims(program: Program) -> Iterator[Claim]:
-    found = [call for call in calls(program, _NAMES) if stands(call.place) is not False]
+    found = [call for call in calls(program, ACCELERATORS) if stands(call.place) is not False]
     if len(found) != 1:
         return
-    value = argument(found[0], _COUNT)
+    value, name = _accumulation(program, found[0])
     if not isinstance(value, Value) or not isinstance(value.value, int):
         return
     if value.value > 1 and value.origin.kind == "written":
-        yield Claim("batch.accumulation", value, f"Accelerator({_COUNT}=...)")
+        yield Claim("batch.accumulation", value, name)
+
+
+def _accumulation(program: Program, call: Call) -> tuple[Setting | None, str]:
+    """The number that an Accelerator is given itself, or by a plugin, and what it is called."""
+    plugins = [each for each in calls(program, _PLUGINS) if stands(each.place) is not False]
+    if passed(call, "gradient_accumulation_plugin") and len(plugins) == 1:
+        return argument(plugins[0], "num_steps", 0), "GradientAccumulationPlugin(num_steps=...)"
+    return argument(call, _COUNT), f"Accelerator({_COUNT}=...)"

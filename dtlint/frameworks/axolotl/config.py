@@ -32,6 +32,7 @@ from dtlint.frameworks.keys import (
     word_of,
 )
 from dtlint.frameworks.lengths import at_most
+from dtlint.frameworks.seen_devices import one_for_each
 from dtlint.frameworks.strange_keys import strange_keys
 from dtlint.languages.json_tree import Document, Node, setting
 from dtlint.languages.traced import Word, literal_word, setting_of
@@ -106,7 +107,7 @@ def read_launch(words: Sequence[Word], env: Mapping[str, Word]) -> Reading:
     if launcher == "torchrun":
         read = torchrun.read_launch((words[0], *handed, literal_word("-m", words[0].place), module), env)
         return read._replace(rest=(module, *own), frontend="axolotl")
-    claims = _accelerated(words[0], handed) if launcher == "accelerate" else ()
+    claims = _accelerated(words[0], handed, env) if launcher == "accelerate" else ()
     return Reading(LAYER, words[0].place, claims, rest=(module, *own), frontend="axolotl")
 
 
@@ -173,15 +174,14 @@ def spell(setting_name: str, value: Plain, framework: str = "") -> str | None:
     return None if found is None else ": ".join(found)
 
 
-def _accelerated(command: Word, handed: Sequence[Word]) -> tuple[Claim, ...]:
+def _accelerated(command: Word, handed: Sequence[Word], env: Mapping[str, Word]) -> tuple[Claim, ...]:
     """What the arguments of accelerate claim about the launch, over one process on each GPU of one machine."""
-    each = Unknown("one process for each GPU of the node", "--set cluster.gpus_per_node=N", None)
     program = (literal_word("-m", command.place), literal_word(_MODULE, command.place))
     read = accelerate_launcher.read_launch((command, *handed, *program))
     told = tuple(claim for claim in read.claims if claim.setting.startswith("launch."))
     known_counts = {claim.setting for claim in told}
     alone = Claim("launch.nodes", assumed(1, "axolotl starts on one machine", "--num_machines N"))
-    by_gpu = Claim("launch.processes_per_node", each._replace(means="cluster.gpus_per_node"), command.shown)
+    by_gpu = Claim("launch.processes_per_node", one_for_each(env), command.shown)
     nodes = () if "launch.nodes" in known_counts else (alone,)
     counts = () if "launch.processes" in known_counts else (by_gpu,)
     return (Claim("launch.launcher", setting_of(command, "accelerate"), command.shown), *nodes, *counts, *told)
@@ -283,6 +283,17 @@ def _loss(keys: Keys) -> Iterator[Claim]:
         yield Claim("model.fused_loss", setting(found, True), "plugins" if on is None else _FUSED[1])
 
 
+def _placement(keys: Keys, inside: Node | None) -> Iterator[Claim]:
+    """Where FSDP's own recomputation is wrapped: beside the Trainer's, which is told of gradient_checkpointing unless
+    activations are offloaded (core/builders/base.py of 0.19.0, _configure_gradient_checkpointing).
+    """
+    told = _on(keys.node("gradient_checkpointing")) and not _on(keys.node("activation_offloading"))
+    if inside is not None and known(flag(inside)) is True:
+        yield Claim(
+            "checkpointing.placement", setting(inside, "both" if told else "inside"), "activation_checkpointing"
+        )
+
+
 def _fsdp(keys: Keys) -> Iterator[Claim]:
     """The words of `fsdp`, and the keys of fsdp_config with or without `fsdp_` in front, which reach Accelerate's
     plugin.
@@ -297,7 +308,11 @@ def _fsdp(keys: Keys) -> Iterator[Claim]:
     strategy = next((words[name] for name in _STRATEGIES if name in words), None)
     if strategy is not None:
         nodes.setdefault("fsdp_sharding_strategy", strategy)
-    yield from (claim._replace(name=f"fsdp_config.{claim.name}") for claim in accelerate_fsdp.fsdp(Given(nodes)))
+    for claim in accelerate_fsdp.fsdp(Given(nodes)):
+        off = claim.setting == "checkpointing.activations" and known(claim.value) == "none"
+        if not off or not _on(keys.node("gradient_checkpointing")):
+            yield claim._replace(name=f"fsdp_config.{claim.name}")
+    yield from _placement(keys, nodes.get("fsdp_activation_checkpointing"))
     if "offload" in words and "fsdp_offload_params" not in nodes:
         for what in ("parameters", "optimizer"):
             yield Claim(f"sharding.offload_{what}", setting(words["offload"], "cpu"), "fsdp")

@@ -119,9 +119,14 @@ def _counts_in(scope: Scope) -> Iterator[ast.expr]:
 
 
 def _of_accelerator(node: ast.AST) -> Iterator[ast.expr]:
-    """The number that an Accelerator is told."""
-    if isinstance(node, ast.Call) and dotted(node.func).rpartition(".")[2] == "Accelerator":
-        yield from (keyword.value for keyword in node.keywords if keyword.arg == "gradient_accumulation_steps")
+    """The number that an Accelerator is told, be it by a plugin."""
+    name = _TOLD.get(dotted(node.func).rpartition(".")[2]) if isinstance(node, ast.Call) else None
+    if isinstance(node, ast.Call) and name is not None:
+        yield from (keyword.value for keyword in node.keywords if keyword.arg == name)
+
+
+_TOLD = {"Accelerator": "gradient_accumulation_steps", "GradientAccumulationPlugin": "num_steps"}
+"""Classes of Accelerate, and the argument of each that is the number."""
 
 
 def _own_nodes(node: ast.AST) -> Iterator[ast.AST]:

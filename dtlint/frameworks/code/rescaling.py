@@ -11,8 +11,9 @@ from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.code.loss_factors import Factor, factors, loss_of
 from dtlint.frameworks.code.objects import kinds, makers
-from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.bindings import dotted, last_word
 from dtlint.languages.python.constants import evaluate
+from dtlint.languages.python.following import ways
 from dtlint.languages.python.places import Budget, Place, place_of
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import stands
@@ -20,6 +21,7 @@ from dtlint.value import Value
 
 _ACCUMULATION = "gradient_accumulation_steps"
 """The engine's method and the Accelerator's argument and attribute."""
+_PLUGIN = "GradientAccumulationPlugin"
 
 
 def rescaled_losses(program: Program) -> tuple[Member, ...]:
@@ -89,11 +91,24 @@ def _is_one(told: Place) -> bool:
 
 
 def _told(owner: Place) -> Iterator[Place]:
-    """The accumulation that an Accelerator is made with."""
+    """The accumulation that an Accelerator is made with, be it in a plugin."""
     for maker in makers(owner._replace(budget=Budget())):
         call = maker.call.node if maker.call is not None and maker.kind == "accelerator" else None
         if maker.call is not None and isinstance(call, ast.Call):
-            yield from (maker.call.at(word.value) for word in call.keywords if word.arg == _ACCUMULATION)
+            for word in call.keywords:
+                if word.arg == _ACCUMULATION:
+                    yield maker.call.at(word.value)
+                elif word.arg == "gradient_accumulation_plugin":
+                    yield from _of_plugin(maker.call.at(word.value))
+
+
+def _of_plugin(plugin: Place) -> Iterator[Place]:
+    """The number of steps that a GradientAccumulationPlugin is made with."""
+    for way in ways(plugin):
+        node = way.end.node if isinstance(way.end, Place) else None
+        if isinstance(way.end, Place) and isinstance(node, ast.Call) and last_word(node.func) == _PLUGIN:
+            told = [word.value for word in node.keywords if word.arg == "num_steps"] or node.args[:1]
+            yield from (way.end.inner(each) for each in told)
 
 
 def _is_the_same(divisor: Place, told: Place) -> bool:

@@ -24,7 +24,7 @@ def units_of_policy(program: Program, root: Call, found: list[Call]) -> Setting:
     """FSDP1: "wrapped" by a policy or by hand; "none" without a policy and with nothing inside wrapped."""
     written = passed(root, "auto_wrap_policy", 4)
     if written:
-        options = [option for item in written for option in _policies(item.place)]
+        options = [option for item in written for option in policies(item.place)]
         return options[0].value if len(options) == 1 else Choice(tuple(options))
     if root.open:
         return Unknown(f"auto_wrap_policy may be passed by {root.open}", "", Origin("written", root.span))
@@ -34,7 +34,7 @@ def units_of_policy(program: Program, root: Call, found: list[Call]) -> Setting:
     return _whole(root, "FullyShardedDataParallel without auto_wrap_policy")
 
 
-def _policies(place: Place) -> Iterator[Option]:
+def policies(place: Place) -> Iterator[Option]:
     """What a policy argument amounts to on each way: a written None is one unit, anything built is a policy."""
     for way, condition in live_ways(place):
         if isinstance(way.end, Unknown):

@@ -79,9 +79,23 @@ def _holds_arguments(place: Place, node: ast.Attribute, declared: Argument) -> b
     ends = [way.end for way in ways(holder)]
     built = [end for end in ends if not isinstance(end, Unknown) and isinstance(end.node, ast.Call)]
     if built:
-        return any(_last_word(end.node).startswith(("parse", "cli", "CLI")) for end in built)
+        return any(_parses(end.node) for end in built)
+    if _is_part_of_parsed(holder):
+        return True
     last = dotted(node.value).rpartition(".")[2]
     return (last in _ARGUMENT_NAMES or last.endswith("_args")) and not _is_of_other_class(holder, declared.place)
+
+
+def _is_part_of_parsed(holder: Place) -> bool:
+    """Whether a name is one of several that a parse call is taken apart into: `margs, targs = parser.parse_...()`."""
+    if not isinstance(holder.node, ast.Name):
+        return False
+    bindings = lookup(holder.scope, holder.node.id)[1]
+    return bool(bindings) and all(each.path and each.node is not None and _parses(each.node) for each in bindings)
+
+
+def _parses(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and _last_word(node).startswith(("parse", "cli", "CLI"))
 
 
 def _may_stand_in_file(place: Place, node: ast.Attribute) -> bool:
