@@ -11,6 +11,7 @@ from dtlint.plan.derived.registry import TRAINERS
 from dtlint.record import NamedTuple
 from dtlint.runs.below_stage_3 import OFFLOAD, offloads_nothing
 from dtlint.runs.claimed import CONFIG, claimed, says, text_in, trainer_place, word_in
+from dtlint.runs.put_in import ACCUMULATION, PUT_IN, ignored_accumulation, refused_batch
 from dtlint.runs.quoted import quoted
 from dtlint.runs.repeated import MATCHED, TRAINER, conflicts, default_conflicts, has_no_decay, owned_by_lightning
 from dtlint.runs.settle import DEEPSPEED_CONFIGS, starts_engine
@@ -67,10 +68,20 @@ def _handed(readings: Sequence[Reading], settings: Mapping[str, Setting]) -> Han
         clashes = tuple(owned_by_lightning(readings))
         return HandOver(settings, {"config.conflicts": clashes} if clashes else {})
     if frontend in FILLERS:
-        return HandOver(_filled(settings), _left_out_of_loop(readings, settings))
+        return _looped(readings, settings)
     if not frontend and _asks_for_filling(readings) and not _calls_deepspeed(readings, settings):
         return HandOver({**settings, "frontend": Unknown('no file tells who fills "auto"', "--set frontend=...")}, {})
     return HandOver(settings, {})
+
+
+def _looped(readings: Sequence[Reading], settings: Mapping[str, Setting]) -> HandOver:
+    """What a loop of its own with Accelerate makes of the config."""
+    config = _config(readings) if word_in(settings, "framework") == "deepspeed" else None
+    ignored, filled = ignored_accumulation(readings, config, settings), _filled(settings)
+    if not ignored:
+        return HandOver(filled, _left_out_of_loop(readings, settings))
+    collections = {**_left_out_of_loop(readings, settings), "config.conflicts": ignored}
+    return HandOver({**filled, ACCUMULATION: PUT_IN}, collections)
 
 
 def _filled(settings: Mapping[str, Setting]) -> dict[str, Setting]:
@@ -119,7 +130,7 @@ def _trained(readings: Sequence[Reading], settings: dict[str, Setting], config: 
         clashes = tuple(default_conflicts(readings, section)) if section is not None else ()
         return HandOver(settings, {"config.conflicts": clashes} if clashes else {})
     collections = {
-        "config.conflicts": tuple(conflicts(readings, config, settings)),
+        "config.conflicts": (*conflicts(readings, config, settings), *refused_batch(readings, config, settings)),
         "config.left_out": tuple(_left_out(readings, config)),
         "config.exchanged": tuple(_exchanged(readings, config, settings)),
     }
