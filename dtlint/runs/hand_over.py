@@ -13,6 +13,7 @@ from dtlint.runs.below_stage_3 import OFFLOAD, offloads_nothing
 from dtlint.runs.claimed import CONFIG, claimed, says, text_in, trainer_place, word_in
 from dtlint.runs.put_in import ACCUMULATION, PUT_IN, ignored_accumulation, refused_batch
 from dtlint.runs.quoted import quoted
+from dtlint.runs.registered import unfilled_registrations
 from dtlint.runs.repeated import MATCHED, TRAINER, conflicts, default_conflicts, has_no_decay, owned_by_lightning
 from dtlint.runs.settle import DEEPSPEED_CONFIGS, starts_engine
 from dtlint.runs.trainer_arguments import refused_arguments
@@ -77,11 +78,13 @@ def _handed(readings: Sequence[Reading], settings: Mapping[str, Setting]) -> Han
 def _looped(readings: Sequence[Reading], settings: Mapping[str, Setting]) -> HandOver:
     """What a loop of its own with Accelerate makes of the config."""
     config = _config(readings) if word_in(settings, "framework") == "deepspeed" else None
-    ignored, filled = ignored_accumulation(readings, config, settings), _filled(settings)
-    if not ignored:
-        return HandOver(filled, _left_out_of_loop(readings, settings))
-    collections = {**_left_out_of_loop(readings, settings), "config.conflicts": ignored}
-    return HandOver({**filled, ACCUMULATION: PUT_IN}, collections)
+    left_out, filled = _left_out_of_loop(readings, settings), _filled(settings)
+    if config is None:
+        return HandOver(filled, left_out)
+    ignored = ignored_accumulation(readings, config, settings)
+    told = {"config.conflicts": ignored, "config.auto": unfilled_registrations(readings, config, settings)}
+    collections = {**left_out, **{name: members for name, members in told.items() if members}}
+    return HandOver({**filled, ACCUMULATION: PUT_IN} if ignored else filled, collections)
 
 
 def _filled(settings: Mapping[str, Setting]) -> dict[str, Setting]:
@@ -133,6 +136,7 @@ def _trained(readings: Sequence[Reading], settings: dict[str, Setting], config: 
         "config.conflicts": (*conflicts(readings, config, settings), *refused_batch(readings, config, settings)),
         "config.left_out": tuple(_left_out(readings, config)),
         "config.exchanged": tuple(_exchanged(readings, config, settings)),
+        "config.auto": unfilled_registrations(readings, config, settings),
     }
     if collections["config.left_out"]:
         settings.pop("optimizer.clip", None)

@@ -14,6 +14,8 @@ ACCUMULATION = "batch.accumulation"
 PUT_IN = Value(1, Origin("default", note="Accelerate, for a DeepSpeed config without gradient_accumulation_steps"))
 """What the config is given (accelerate 0.19.0 to 1.15.0 utils/dataclasses.py, DeepSpeedPlugin.__post_init__)."""
 
+_ACCELERATOR = "accelerator-python"
+"""The layer of what a program tells its Accelerator."""
 _KEY = "gradient_accumulation_steps"
 _BATCHES = ("batch.global", "batch.micro")
 _HANDS_ON = "4.30.0"
@@ -33,15 +35,13 @@ def refused_batch(readings: Sequence[Reading], config: Reading, settings: Mappin
 
 
 def ignored_accumulation(
-    readings: Sequence[Reading], config: Reading | None, settings: Mapping[str, Setting]
+    readings: Sequence[Reading], config: Reading, settings: Mapping[str, Setting]
 ) -> tuple[Member, ...]:
     """config.conflicts of an Accelerator's accumulation, in whose place the config's 1 counts (accelerate 1.10.0
     accelerator.py, _prepare_deepspeed); `effect` is overridden.
     """
-    lost = _lost(readings, config, settings) if config is not None else None
-    if lost is None or config is None or lost.layer != "accelerator-python":
-        return ()
-    return (_member(lost.claim, config, "overridden"),)
+    lost = _lost(readings, config, settings)
+    return (_member(lost.claim, config, "overridden"),) if lost is not None and lost.layer == _ACCELERATOR else ()
 
 
 class _Lost(NamedTuple):
