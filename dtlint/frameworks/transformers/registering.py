@@ -22,7 +22,9 @@ _REGISTERING = tuple(
 )
 """The class whose objects the loading of a model looks for, which fills nothing (transformers 4.57.1
 integrations/deepspeed.py, HfDeepSpeedConfig; HfTrainerDeepSpeedConfig is the one that does)."""
-_LOADED = re.compile(r"(?:\w*Model\w*|\w*For[A-Z]\w*)\.from_(?:pretrained|config)")
+_LOADS = frozenset(("from_pretrained", "from_config"))
+_MODEL = re.compile(r"Model|For[A-Z]")
+"""What the name of a model's class has in it, beside those of tokenizers and configs."""
 _IN_FEW_BITS = re.compile(r"quantization_config|load_in_")
 """A load that ZeRO-3 does not shard while it builds the model."""
 _DEEPSPEED = "deepspeed"
@@ -52,9 +54,14 @@ def _load_behind(place: Place) -> ast.Call | None:
     for node in sorted(below, key=lambda each: getattr(each, "lineno", 0)):
         if tells_arguments(node):
             return None
-        if isinstance(node, ast.Call) and _LOADED.fullmatch(dotted(node.func)):
+        if isinstance(node, ast.Call) and _loads_model(node):
             return node if not _IN_FEW_BITS.search(place.module.text(node)) else None
     return None
+
+
+def _loads_model(call: ast.Call) -> bool:
+    owner, _, method = dotted(call.func).rpartition(".")
+    return method in _LOADS and _MODEL.search(owner.rpartition(".")[2]) is not None
 
 
 def _is_kept(place: Place) -> bool:
