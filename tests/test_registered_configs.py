@@ -47,6 +47,15 @@ def test_a_config_that_is_registered_as_it_is_has_auto_in_it(tree, program: str)
     assert lines(tree, program) == [1]
 
 
+def test_deepspeeds_own_sharding_reads_it_as_it_is(tree) -> None:  # type: ignore[no-untyped-def]
+    program = f"import deepspeed\nwith deepspeed.zero.Init(config_dict_or_path=FILE):\n    {LOAD}{ARGUMENTS}{TRAIN}"
+    assert lines(tree, program) == [2]
+
+
+def test_another_file_is_not_the_runs(tree) -> None:  # type: ignore[no-untyped-def]
+    assert lines(tree, "kept = HfDeepSpeedConfig('other.json')\n" + LOAD + LAST + TRAIN) == []
+
+
 def test_so_has_one_that_takes_the_place_of_the_trainers(tree) -> None:  # type: ignore[no-untyped-def]
     assert lines(tree, ARGUMENTS + REGISTER + LOAD + TRAIN) == [2]
 

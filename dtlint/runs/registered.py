@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
 
 from dtlint.frameworks import Member, Reading
 from dtlint.runs.claimed import text_in
@@ -25,11 +26,17 @@ def unfilled_registrations(
         return ()
     unfilled = [each for each in config.collections.get("config.auto", ()) if text_in(each.fields["path"]) in _BATCHES]
     early = (each for reading in readings for each in reading.collections.get("code.registrations", ()))
-    return tuple(_member(each, unfilled) for each in early) if unfilled else ()
+    return tuple(_member(each, unfilled) for each in early if unfilled and _is_of(each, config))
+
+
+def _is_of(early: Member, config: Reading) -> bool:
+    """Whether the file that is registered is the run's config, as far as its name tells."""
+    name = PurePosixPath(text_in(early.fields["file"])).name
+    return config.place is None or name in ("", PurePosixPath(config.place.path).name)
 
 
 def _member(early: Member, unfilled: Sequence[Member]) -> Member:
-    names = " and ".join(text_in(each.fields["path"]) for each in unfilled)
+    names = ", ".join(text_in(each.fields["path"]) for each in unfilled)
     fields = {"path": written(names, early.place), "default": written("", early.place), "early": early.fields["load"]}
     related = tuple((each.place, "not filled in yet") for each in unfilled)
     return Member(early.place, fields, (*early.related, *related))

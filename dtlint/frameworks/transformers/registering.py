@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from dtlint.frameworks import Member
 from dtlint.frameworks.pytorch.model_loading import tells_arguments
@@ -27,24 +27,47 @@ _MODEL = re.compile(r"Model|For[A-Z]")
 """What the name of a model's class has in it, beside those of tokenizers and configs."""
 _IN_FEW_BITS = re.compile(r"quantization_config|load_in_")
 """A load that ZeRO-3 does not shard while it builds the model."""
+_SHARDING = ("deepspeed.zero.Init", "deepspeed.runtime.zero.Init")
+_SHARDED_BY = ("config_dict_or_path", "config")
+_REPLACED = re.compile(r"\.deepspeed\s{0,4}=[^=]")
 _DEEPSPEED = "deepspeed"
 """The Trainer's argument of the config's name."""
 
 
 def registrations(program: Program) -> tuple[Member, ...]:
     """The collection `code.registrations`: calls that register a config's file as it is, and keep it, ahead of a load
-    in the same function; `load`, what is loaded then.
+    in the same function, or hand it to DeepSpeed's shards of what is built; `load`, what has the file read then,
+    `file`, its name where that is known.
     """
-    return tuple(_members(program))
+    return (*_registered(program), *_handed(program))
 
 
-def _members(program: Program) -> Iterator[Member]:
+def _registered(program: Program) -> Iterator[Member]:
     for call in calls(program, _REGISTERING):
-        load = _load_behind(call.place)
-        if load is not None and stands(call.place) is not False and _is_kept(call.place) and _is_file(program, call):
-            module = call.place.module
-            told = written(dotted(load.func), module.span(load.func))
-            yield Member(call.head, {"load": told}, ((module.span(load), "loads the model while it counts"),))
+        load, given = _load_behind(call.place), _positional(call)[:1]
+        if load is None or stands(call.place) is False or not _is_kept(call.place):
+            continue
+        module = call.place.module
+        around = ((module.span(load), "loads the model while it counts"),)
+        yield from (_member(call, load.func, file)._replace(related=around) for file in _files(program, call, given))
+
+
+def _handed(program: Program) -> Iterator[Member]:
+    """`deepspeed.zero.Init(config_dict_or_path="ds.json")`."""
+    for call in calls(program, _SHARDING):
+        node = call.place.node
+        words = node.keywords if isinstance(node, ast.Call) and stands(call.place) is not False else []
+        given = [word.value for word in words if word.arg in _SHARDED_BY]
+        yield from (_member(call, getattr(node, "func", node), file) for file in _files(program, call, given))
+
+
+def _positional(call: Call) -> list[ast.expr]:
+    return call.place.node.args if isinstance(call.place.node, ast.Call) else []
+
+
+def _member(call: Call, load: ast.AST, file: str) -> Member:
+    told = {"load": dotted(load), "file": file}
+    return Member(call.head, {name: written(text, call.head) for name, text in told.items()})
 
 
 def _load_behind(place: Place) -> ast.Call | None:
@@ -70,20 +93,21 @@ def _is_kept(place: Place) -> bool:
     return any(isinstance(each, assigned) and each.value is place.node for each in ast.walk(place.module.top.node))
 
 
-def _is_file(program: Program, call: Call) -> bool:
-    """Whether what is registered is the file, not a dict that the program may have filled in: a name that is known, or
-    what the Trainer is given as its config.
+def _files(program: Program, call: Call, given: Sequence[ast.expr]) -> Iterator[str]:
+    """The name of the file that a call is given, "" where it is not known: what the Trainer is given as its config. A
+    dict is none, which the program may have filled in.
     """
-    node = call.place.node.args[0] if isinstance(call.place.node, ast.Call) and call.place.node.args else None
-    if node is None:
-        return False
-    if isinstance(node, ast.Attribute) and node.attr == _DEEPSPEED:
-        return True
-    known = evaluate(call.place.at(node)._replace(budget=Budget()))
-    text = ast.unparse(node)
-    return (isinstance(known, Value) and isinstance(known.value, str)) or (
-        isinstance(node, ast.Subscript | ast.Attribute) and text in _configs(program)
-    )
+    for node in given:
+        known = evaluate(call.place.at(node)._replace(budget=Budget()))
+        if isinstance(known, Value) and isinstance(known.value, str):
+            yield known.value
+        elif (isinstance(node, ast.Attribute) and node.attr == _DEEPSPEED and not _is_replaced(program)) or (isinstance(node, ast.Subscript | ast.Attribute) and ast.unparse(node) in _configs(program)):
+            yield ""
+
+
+def _is_replaced(program: Program) -> bool:
+    """Whether a program puts something into the Trainer's arguments in place of the file."""
+    return any(_REPLACED.search(module.source.text) for module in program.modules.values())
 
 
 def _configs(program: Program) -> frozenset[str]:
