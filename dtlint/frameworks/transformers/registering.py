@@ -101,8 +101,16 @@ def _files(program: Program, call: Call, given: Sequence[ast.expr]) -> Iterator[
         known = evaluate(call.place.at(node)._replace(budget=Budget()))
         if isinstance(known, Value) and isinstance(known.value, str):
             yield known.value
-        elif (isinstance(node, ast.Attribute) and node.attr == _DEEPSPEED and not _is_replaced(program)) or (isinstance(node, ast.Subscript | ast.Attribute) and ast.unparse(node) in _configs(program)):
+        elif _is_the_trainers(program, node):
             yield ""
+
+
+def _is_the_trainers(program: Program, node: ast.expr) -> bool:
+    """Whether an expression is the Trainer's argument (`args.deepspeed`), or what that is given."""
+    of_arguments = isinstance(node, ast.Attribute) and node.attr == _DEEPSPEED
+    if of_arguments and not _is_replaced(program):
+        return True
+    return isinstance(node, ast.Subscript | ast.Attribute) and ast.unparse(node) in _configs(program)
 
 
 def _is_replaced(program: Program) -> bool:
