@@ -313,3 +313,19 @@ def test_a_value_that_is_not_known_hides_no_other_arguments(tree, words: str, or
     tree({"run.sh": f"deepspeed --num_gpus 8 train.py {words}\n", "train.py": TOLD})
     found = run_of("run.sh").plan.get("batch.micro")
     assert isinstance(found, Value) and (found.value, found.origin.kind) == (16, origin)
+
+
+def test_the_launcher_hands_each_process_its_rank(tree) -> None:
+    """`--local_rank` is no argument that the command leaves out: its default is not what the processes have."""
+    program = TOLD.replace(
+        'p.add_argument("--out"', 'p.add_argument("--local_rank", type=int, default=-1)\np.add_argument("--out"'
+    )
+    branch = 'if args.local_rank == -1:\n    config["gradient_accumulation_steps"] = 1\n'
+    tree(
+        {
+            "run.sh": "deepspeed --num_gpus 8 train.py\n",
+            "train.py": program.replace("engine, *_", f"{branch}engine, *_"),
+        }
+    )
+    found = run_of("run.sh").plan.get("batch.accumulation")
+    assert not isinstance(found, Value) or found.value != 1
