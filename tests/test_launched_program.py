@@ -315,17 +315,29 @@ def test_a_value_that_is_not_known_hides_no_other_arguments(tree, words: str, or
     assert isinstance(found, Value) and (found.value, found.origin.kind) == (16, origin)
 
 
+SAMPLED = """
+import argparse, deepspeed
+from torch.utils.data import DataLoader, RandomSampler
+from torch.utils.data.distributed import DistributedSampler
+from net import Net, data
+p = argparse.ArgumentParser()
+p.add_argument("--local_rank", type=int, default=-1)
+p.add_argument("--epochs", type=int, default=1)
+args = p.parse_args()
+engine, *_ = deepspeed.initialize(model=Net(), config={"train_micro_batch_size_per_gpu": 4})
+if args.local_rank == -1:
+    sampler = RandomSampler(data)
+else:
+    sampler = DistributedSampler(data)
+loader = DataLoader(data, sampler=sampler, batch_size=4)
+for epoch in range(args.epochs):
+    for batch in loader:
+        engine.backward(engine(batch))
+        engine.step()
+"""
+
+
 def test_the_launcher_hands_each_process_its_rank(tree) -> None:
     """`--local_rank` is no argument that the command leaves out: its default is not what the processes have."""
-    program = TOLD.replace(
-        'p.add_argument("--out"', 'p.add_argument("--local_rank", type=int, default=-1)\np.add_argument("--out"'
-    )
-    branch = 'if args.local_rank == -1:\n    config["gradient_accumulation_steps"] = 1\n'
-    tree(
-        {
-            "run.sh": "deepspeed --num_gpus 8 train.py\n",
-            "train.py": program.replace("engine, *_", f"{branch}engine, *_"),
-        }
-    )
-    found = run_of("run.sh").plan.get("batch.accumulation")
-    assert not isinstance(found, Value) or found.value != 1
+    tree({"run.sh": "deepspeed --num_gpus 8 train.py --epochs 4\n", "train.py": SAMPLED})
+    assert "sampler-set-epoch-missing" in rules("run.sh")
