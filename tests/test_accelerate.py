@@ -941,3 +941,36 @@ def test_the_beginning_of_a_name_is_refused_since_0_18(tmp_path: Path, asked: st
     found = [each for each in check([tmp_path]).findings if each.rule == "unknown-setting"]
     assert [each.severity for each in found] == severities
     assert all("did you mean '--num_machines'" in each.message for each in found if each.severity == "error")
+
+
+DIVIDES = """\
+from accelerate import Accelerator
+from net import Net, args, batches, optimizer
+
+accelerator = Accelerator()
+model, optimizer, batches = accelerator.prepare(Net(), optimizer, batches)
+for step, batch in enumerate(batches):
+    loss = model(batch).loss / args.gradient_accumulation_steps
+    accelerator.backward(loss)
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("section", "lines"),
+    [
+        ("distributed_type: DEEPSPEED\ndeepspeed_config: {zero_stage: 2, gradient_accumulation_steps: 4}\n", [7]),
+        ("distributed_type: DEEPSPEED\ndeepspeed_config: {zero_stage: 2, gradient_accumulation_steps: 1}\n", []),
+        ("distributed_type: DEEPSPEED\ndeepspeed_config: {zero_stage: 2}\n", []),
+        ("distributed_type: MULTI_GPU\n", []),
+    ],
+)
+def test_deepspeed_divides_by_its_own_accumulation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, section: str, lines: list[int]
+) -> None:
+    (tmp_path / "acc.yaml").write_text(section + "num_processes: 8\nnum_machines: 1\n", encoding="utf-8")
+    (tmp_path / "train.py").write_text(DIVIDES, encoding="utf-8")
+    (tmp_path / "run.sh").write_text("accelerate launch --config_file acc.yaml train.py\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert [each.span.line for each in check(["run.sh"]).findings if each.rule == "grad-accum-conflict"] == lines

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dtlint.cost import Estimate, Point, estimate
 from dtlint.plan import Plan
-from dtlint.value import Plain, Unknown
+from dtlint.value import Plain, Unknown, assumed
 from dtlint.value import given as told
 
 SEVENTY: dict[str, Plain] = {
@@ -282,3 +282,14 @@ def test_a_shape_that_does_not_tell_the_parameters_gives_no_estimate() -> None:
     assert isinstance(untold.get("model.parameters"), Unknown)
     found = estimate(untold)
     assert isinstance(found, Unknown) and found.reason == "some layers hold a state space"
+
+
+@pytest.mark.parametrize("micro", [4, 32])
+def test_an_interval_holds_what_is_assumed(micro: int) -> None:
+    """A default that the caller may replace (16 samples at once) is one of the values that the plan may have."""
+    plan = Plan.of({**SEVENTY, "batch.global": 2048})
+    found = estimate(plan.with_settings({"batch.micro": assumed(micro, "the caller may set it")}))
+    whole = estimate(Plan.of({**SEVENTY, "batch.global": 2048, "batch.micro": micro}))
+    assert isinstance(found, Estimate) and isinstance(whole, Estimate)
+    low, high = (each.memory.device_bytes for each in (found.low, found.high))
+    assert low <= whole.low.memory.device_bytes <= whole.high.memory.device_bytes <= high

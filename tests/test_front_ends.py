@@ -351,6 +351,22 @@ class TestVerlFineTuning:
         self.plan(tmp_path, "data.train_batch_size=72")
         assert "batch-not-divisible" in {each.rule for each in check([tmp_path / "run.sh"]).findings}
 
+    @pytest.mark.parametrize(
+        ("words", "verls"),
+        [
+            ("sft_trainer.py --recipe recipe.yaml", False),
+            ("sft_trainer.py --output_dir=out --bf16", False),
+            ("sft_trainer.py", False),
+            ("-m ours.sft_trainer --config own.yaml", False),
+            ("verl/trainer/sft_trainer.py", True),
+            ("sft_trainer.py --config-name=sft model.path=Qwen/Qwen3-4B data.train_batch_size=96", True),
+        ],
+    )
+    def test_other_trainers_have_the_same_name(self, tmp_path: Path, words: str, verls: bool) -> None:
+        (tmp_path / "run.sh").write_text(f"torchrun --nproc_per_node=8 {words}\n")
+        found = read_runs([tmp_path], Options({})).runs
+        assert any(run.plan.word("frontend") == "verl" for run in found) is verls
+
 
 class TestEasyR1:
     CONFIG = """\

@@ -540,3 +540,66 @@ for batch in batches:
         launch = f"accelerate launch --config_file acc.yaml run_clm.py --model_name_or_path gpt2 --bf16{asked}\n"
         found = self.found(tmp_path, "", run__sh=launch, requirements__txt=f"accelerate=={release}\n")
         assert {severity for severity, _ in found} == expected
+
+
+class TestAccumulationPutIn:
+    """Accelerate puts 1 where a config has no gradient_accumulation_steps."""
+
+    BATCHES = '{"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto", "gradient_clipping": "auto"}'
+    FLAGS = "--fp16 --per_device_train_batch_size 4 --gradient_accumulation_steps 2 --deepspeed ds.json"
+    LOOP = """\
+from accelerate import Accelerator
+from net import Net, batches, optimizer
+
+accelerator = Accelerator(gradient_accumulation_steps=4)
+model, optimizer, batches = accelerator.prepare(Net(), optimizer, batches)
+for batch in batches:
+    with accelerator.accumulate(model):
+        accelerator.backward(model(batch).loss)
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+    LAUNCH = "accelerate launch --config_file acc.yml train.py"
+    LAUNCHED = "distributed_type: DEEPSPEED\ndeepspeed_config: {deepspeed_config_file: ds.json}\nnum_processes: 8\n"
+
+    def test_the_trainers_whole_batch_counts_another_one(self, tmp_path: Path) -> None:
+        plan = plan_of(tmp_path, f"{TRAINER} {self.FLAGS}", self.BATCHES)
+        assert conflicts(plan) == [("batch.accumulation", 2, 1, "uncounted")]
+
+    def test_a_front_end_over_the_trainer_fails_alike(self, tmp_path: Path) -> None:
+        config = "base_model: gpt2\nmicro_batch_size: 4\ngradient_accumulation_steps: 8\ndeepspeed: ds.json\n"
+        command = "accelerate launch --num_processes 8 -m axolotl.cli.train own.yml"
+        plan = plan_of(tmp_path, command, self.BATCHES, own__yml=config)
+        assert ("batch.accumulation", 8, 1, "uncounted") in conflicts(plan)
+
+    @pytest.mark.parametrize(
+        "config",
+        [
+            AUTO,
+            '{"train_micro_batch_size_per_gpu": "auto", "gradient_clipping": "auto"}',
+            '{"train_batch_size": "auto", "gradient_clipping": "auto"}',
+        ],
+    )
+    def test_a_config_that_has_it_or_one_batch_alone_fits(self, tmp_path: Path, config: str) -> None:
+        plan = plan_of(tmp_path, f"{TRAINER} {self.FLAGS} --bf16 False", config)
+        assert conflicts(plan) == []
+
+    def test_one_local_batch_is_what_is_put_in(self, tmp_path: Path) -> None:
+        plan = plan_of(tmp_path, f"{TRAINER} --fp16 --deepspeed ds.json", self.BATCHES)
+        assert conflicts(plan) == []
+
+    def test_deepspeed_works_it_out_under_earlier_releases(self, tmp_path: Path) -> None:
+        pin = "transformers==4.28.1\n"
+        plan = plan_of(tmp_path, f"{TRAINER} {self.FLAGS}", self.BATCHES, requirements__txt=pin)
+        assert conflicts(plan) == []
+
+    def test_an_accelerator_accumulates_what_was_put_in(self, tmp_path: Path) -> None:
+        config = '{"train_micro_batch_size_per_gpu": "auto", "zero_optimization": {"stage": 2}}'
+        plan = plan_of(tmp_path, self.LAUNCH, config, train__py=self.LOOP, acc__yml=self.LAUNCHED)
+        assert conflicts(plan) == [("batch.accumulation", 4, 1, "overridden")]
+        assert plan.value("batch.accumulation") == 1
+
+    def test_an_accelerator_fills_auto(self, tmp_path: Path) -> None:
+        plan = plan_of(tmp_path, self.LAUNCH, AUTO, train__py=self.LOOP, acc__yml=self.LAUNCHED)
+        assert conflicts(plan) == []
+        assert plan.value("batch.accumulation") == 4

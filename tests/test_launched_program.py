@@ -10,7 +10,7 @@ import pytest
 from dtlint.api import check, options_of
 from dtlint.runs import read_runs
 from dtlint.runs.model import Run
-from dtlint.value import Unknown
+from dtlint.value import Unknown, Value
 
 SECTION = """{"train_micro_batch_size_per_gpu": 4, "bf16": {"enabled": true}, "zero_optimization": {"stage": 2},
  "activation_checkpointing": {"partition_activations": true}}"""
@@ -290,3 +290,54 @@ def test_a_flag_of_the_launchers_name_behind_the_program_may_be_its_own(tree, ow
     """
     tree({"train.py": dedent(program), "run.sh": "torchrun train.py --nproc_per_node 8\n"})
     assert ("lost-arguments" in {each.rule for each in check(["."]).findings}) is told
+
+
+TOLD = """
+import argparse, deepspeed
+from net import Net, data
+p = argparse.ArgumentParser()
+p.add_argument("--batch", type=int, default=16)
+p.add_argument("--out", type=str)
+p.add_argument("--quiet", action="store_true")
+args = p.parse_args()
+config = {"train_micro_batch_size_per_gpu": args.batch, "gradient_accumulation_steps": 2}
+engine, *_ = deepspeed.initialize(model=Net(), config=config)
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "origin"),
+    [("--quiet --out $1", "written"), ("--out $1 --quiet", "written"), ("--quiet $1", "assumed"), ("$1", "assumed")],
+)
+def test_a_value_that_is_not_known_hides_no_other_arguments(tree, words: str, origin: str) -> None:
+    tree({"run.sh": f"deepspeed --num_gpus 8 train.py {words}\n", "train.py": TOLD})
+    found = run_of("run.sh").plan.get("batch.micro")
+    assert isinstance(found, Value) and (found.value, found.origin.kind) == (16, origin)
+
+
+SAMPLED = """
+import argparse, deepspeed
+from torch.utils.data import DataLoader, RandomSampler
+from torch.utils.data.distributed import DistributedSampler
+from net import Net, data
+p = argparse.ArgumentParser()
+p.add_argument("--local_rank", type=int, default=-1)
+p.add_argument("--epochs", type=int, default=1)
+args = p.parse_args()
+engine, *_ = deepspeed.initialize(model=Net(), config={"train_micro_batch_size_per_gpu": 4})
+if args.local_rank == -1:
+    sampler = RandomSampler(data)
+else:
+    sampler = DistributedSampler(data)
+loader = DataLoader(data, sampler=sampler, batch_size=4)
+for epoch in range(args.epochs):
+    for batch in loader:
+        engine.backward(engine(batch))
+        engine.step()
+"""
+
+
+def test_the_launcher_hands_each_process_its_rank(tree) -> None:
+    """`--local_rank` is no argument that the command leaves out: its default is not what the processes have."""
+    tree({"run.sh": "deepspeed --num_gpus 8 train.py --epochs 4\n", "train.py": SAMPLED})
+    assert "sampler-set-epoch-missing" in rules("run.sh")

@@ -919,6 +919,11 @@ def test_what_is_right_with_an_accelerator_and_a_fabric_is_left_alone(text: str)
         ("Accelerator(gradient_accumulation_plugin=GradientAccumulationPlugin(num_steps=4))", "y / 8", ""),
         ("Accelerator(gradient_accumulation_steps=1)", "y / 1", ""),
         ("Accelerator()", "y / 8", ""),
+        ("Accelerator()", "y / args.gradient_accumulation_steps", "named"),
+        ("Accelerator(gradient_accumulation_steps=4)", "y / args.gradient_accumulation_steps", ""),
+        ("deepspeed.initialize(model=m)[0]", "y / grad_accum", "named"),
+        ("deepspeed.initialize(model=m)[0]", "y / cfg.accumulation_steps", "named"),
+        ("deepspeed.initialize(model=m)[0]", "y / accumulated_tokens", ""),
         ("deepspeed.initialize(model=m)[0]", "y / e.world_size", ""),
     ],
 )
@@ -930,6 +935,13 @@ def test_a_loss_is_divided_by_the_accumulation_once(made: str, loss: str, effect
     )
     text = f"{head}y = e(x)\nloss = {loss}\ne.backward(loss)\n"
     assert words_of(text, "config.conflicts", "effect") == ([effect] if effect else [])
+
+
+def test_an_engine_that_is_told_not_to_divide_does_not() -> None:
+    head = (
+        "import deepspeed\ne, _, _, _ = deepspeed.initialize(model=m)\nloss = e(x) / e.gradient_accumulation_steps()\n"
+    )
+    assert words_of(f"{head}e.backward(loss, scale_wrt_gas=False)\n", "config.conflicts", "effect") == []
 
 
 BY_HAND = """

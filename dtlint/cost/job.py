@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache
 from math import sqrt
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from dtlint.cost.assemble import assemble, family_of, style_of, varied
 from dtlint.cost.contradiction import first_contradiction, outside_domain
@@ -193,8 +193,23 @@ def _values(known: Values, open_names: list[str], bound: Bound) -> dict[str, Pla
     values = dict(known)
     for name in open_names:
         if bound != "typical" or name not in known:
-            values[name] = _completion(name, bound)
+            values[name] = _reaching(known.get(name), name, bound)
     return values
+
+
+def _reaching(told: Plain, name: str, bound: Bound) -> Plain:
+    """The value of a completion, which reaches what is assumed where that lies beyond the vocabulary's bounds."""
+    end, other = _completion(name, bound), _completion(name, _OTHER_END[bound])
+    if not all(isinstance(each, (int, float)) and not isinstance(each, bool) for each in (told, end, other)):
+        return end
+    return told if _is_beyond(cast("float", told), cast("float", end), cast("float", other)) else end
+
+
+_OTHER_END: Mapping[Bound, Bound] = {"optimistic": "pessimistic", "typical": "typical", "pessimistic": "optimistic"}
+
+
+def _is_beyond(told: float, end: float, other: float) -> bool:
+    return told > end > other or told < end < other
 
 
 @cache

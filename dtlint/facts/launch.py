@@ -241,6 +241,12 @@ def visible_gpus(plan: Plan) -> FactValue:
     return Unknown(f"the launch does not set {VISIBLE}")
 
 
+@register("launch.hides_gpus", "flag", "", ("communication.env",), "CUDA programming guide")
+def hides_gpus(plan: Plan) -> FactValue:
+    """Whether the launch sets CUDA_VISIBLE_DEVICES to something that is not known."""
+    return _hidden(plan)
+
+
 @register("launch.gpus_of_a_task", "number", "GPUs", (), "slurm")
 def gpus_of_a_task(plan: Plan) -> FactValue:
     """GPUs that each task sees: what binds by name counts before what binds by the way, srun before sbatch."""

@@ -12,7 +12,9 @@ from dtlint.record import NamedTuple
 from dtlint.runs.below_stage_3 import OFFLOAD, offloads_nothing
 from dtlint.runs.claimed import CONFIG, claimed, says, text_in, trainer_place, word_in
 from dtlint.runs.clipped_elsewhere import clip_of_loop, config_kind, keys_in_place_of_file, place_of_config
+from dtlint.runs.put_in import ACCUMULATION, PUT_IN, ignored_accumulation, refused_batch
 from dtlint.runs.quoted import quoted
+from dtlint.runs.registered import unfilled_registrations
 from dtlint.runs.repeated import MATCHED, TRAINER, conflicts, default_conflicts, has_no_decay, owned_by_lightning
 from dtlint.runs.settle import DEEPSPEED_CONFIGS, starts_engine
 from dtlint.runs.trainer_arguments import refused_arguments
@@ -68,10 +70,22 @@ def _handed(readings: Sequence[Reading], settings: Mapping[str, Setting]) -> Han
         clashes = tuple(owned_by_lightning(readings))
         return HandOver(settings, {"config.conflicts": clashes} if clashes else {})
     if frontend in FILLERS:
-        return HandOver(_filled(settings), _left_out_of_loop(readings, settings))
+        return _looped(readings, settings)
     if not frontend and _asks_for_filling(readings) and not _calls_deepspeed(readings, settings):
         return HandOver({**settings, "frontend": Unknown('no file tells who fills "auto"', "--set frontend=...")}, {})
     return HandOver(settings, {})
+
+
+def _looped(readings: Sequence[Reading], settings: Mapping[str, Setting]) -> HandOver:
+    """What a loop of its own with Accelerate makes of the config."""
+    config = _config(readings) if word_in(settings, "framework") == "deepspeed" else None
+    left_out, filled = _left_out_of_loop(readings, settings), _filled(settings)
+    if config is None:
+        return HandOver(filled, left_out)
+    ignored = ignored_accumulation(readings, config, settings)
+    told = {"config.conflicts": ignored, "config.auto": unfilled_registrations(readings, config, settings)}
+    collections = {**left_out, **{name: members for name, members in told.items() if members}}
+    return HandOver({**filled, ACCUMULATION: PUT_IN} if ignored else filled, collections)
 
 
 def _filled(settings: Mapping[str, Setting]) -> dict[str, Setting]:
@@ -123,9 +137,10 @@ def _trained(readings: Sequence[Reading], settings: dict[str, Setting], config: 
         found = {"config.conflicts": clashes, "config.left_out": left_out}
         return HandOver(settings, {name: members for name, members in found.items() if members})
     collections = {
-        "config.conflicts": tuple(conflicts(readings, config, settings)),
+        "config.conflicts": (*conflicts(readings, config, settings), *refused_batch(readings, config, settings)),
         "config.left_out": tuple(_left_out(readings, config)),
         "config.exchanged": tuple(_exchanged(readings, config, settings)),
+        "config.auto": unfilled_registrations(readings, config, settings),
     }
     if collections["config.left_out"]:
         settings.pop("optimizer.clip", None)

@@ -10,6 +10,7 @@ from dtlint.frameworks import Reading
 from dtlint.frameworks.nemo.spelling import NEMO_MARKS
 from dtlint.languages.json_tree import Node
 from dtlint.languages.python import Module, Shared, command_line, follow, marker, read_module
+from dtlint.languages.python.arguments import may_hide
 from dtlint.languages.python.invalid import is_invalid
 from dtlint.languages.python.program import Program, with_given
 from dtlint.languages.python.sharing import kept
@@ -175,7 +176,7 @@ def _with_words(program: Program, words: tuple[Word, ...] | None) -> Program:
         return program
     from dtlint.frameworks.transformers.files import starts_with_file
 
-    is_open = any(word.many for word in words) or starts_with_file(words)
+    is_open = may_hide(program.arguments, words) or starts_with_file(words)
     return with_given(program, command_line(program, words), is_open)
 
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from dtlint.frameworks import Member
@@ -22,12 +23,22 @@ from dtlint.value import Value
 _ACCUMULATION = "gradient_accumulation_steps"
 """The engine's method and the Accelerator's argument and attribute."""
 _PLUGIN = "GradientAccumulationPlugin"
+_NAMED = re.compile(
+    r"(?:num_|n_)?(?:grads?_|gradients?_)?accum(?:ulat(?:e|ion))?(?:_grads?|_gradients?)?(?:_?batches)?"
+    r"(?:_?(?:steps?|iters?|iterations?|freq|num|factor|count))?"
+    r"|(?:grads?|gradients?)_acc(?:_?(?:steps?|iters?))?|acc_(?:steps?|iters?)|gas|update_freq|iter_size",
+    re.IGNORECASE,
+)
+"""What programs call the number of batches that go into one step."""
+_UNSCALED = "scale_wrt_gas"
+"""The engine's argument that keeps it from dividing (DeepSpeed 0.19.6 engine.py, backward)."""
 
 
 def rescaled_losses(program: Program) -> tuple[Member, ...]:
     """Conflicts of losses divided by what divides them again: the accumulation of the run, by which DeepSpeed's engine
     divides (`effect` engine; engine.py, backward, unless scale_wrt_gas is False), or the number that Accelerate's
-    Accelerator is made with (`effect` twice; accelerator.py, backward). `ones` says whether that number is 1: yes, no,
+    Accelerator is made with (`effect` twice; accelerator.py, backward). A divisor that is called so alone (`effect`
+    named) is one where the run's config tells the engine to accumulate. `ones` says whether that number is 1: yes, no,
     or perhaps where the program does not tell, or may be told another one; `key` is how the files would spell it.
     """
     found: dict[tuple[str, int], Member] = {}
@@ -41,17 +52,36 @@ def rescaled_losses(program: Program) -> tuple[Member, ...]:
 
 def _members(backward: Place) -> Iterator[Member]:
     loss, owner = loss_of(backward), _owner(backward)
-    if loss is None or owner is None:
+    if loss is None or owner is None or _is_unscaled(backward.node):
         return
     for factor in factors(loss):
-        if factor.divides and _is_accumulation(factor, owner):
+        effect = _effect(factor, owner) if factor.divides else ""
+        if effect:
             span = factor.whole.module.span(factor.whole.node)
             divisor = factor.place.module.text(factor.place.node, 60)
-            effect = "engine" if kinds(owner) == {"deepspeed"} else "twice"
             told = {"name": divisor, "value": divisor, "winner": divisor, "effect": effect, **_size(factor.place)}
             fields = texts(span, setting="batch.accumulation", winner_name=f"{dotted(owner.node)}.backward", **told)
             related = ((backward.module.span(backward.node), "divides by the accumulation itself"),)
             yield Member(span, fields, related)
+
+
+def _effect(factor: Factor, owner: Place) -> str:
+    """How a divisor is the accumulation by which the owner divides too, "" for another one."""
+    if _is_accumulation(factor, owner):
+        return "engine" if kinds(owner) == {"deepspeed"} else "twice"
+    name = dotted(factor.place.node).rpartition(".")[2]
+    return "named" if _NAMED.fullmatch(name) and not _made_with(owner) else ""
+
+
+def _is_unscaled(call: ast.AST) -> bool:
+    """Whether a backward pass is told not to divide, or told what cannot be seen."""
+    words = call.keywords if isinstance(call, ast.Call) else []
+    return any(word.arg in (None, _UNSCALED) for word in words)
+
+
+def _made_with(owner: Place) -> bool:
+    """Whether an Accelerator is made with a number of its own, which is compared as such."""
+    return any(True for _ in _told(owner))
 
 
 def _size(divisor: Place) -> dict[str, str]:

@@ -104,13 +104,14 @@ def _is_map(end: Place) -> bool:
 def _early(call: Call) -> dict[str, Setting]:
     """`early`, where a load stands above the arguments by which Transformers learns of a ZeRO stage."""
     line = getattr(call.place.node, "lineno", 0)
-    behind = [site for site in call.place.scope.sites if _tells_arguments(site.node)]
+    behind = [site for site in call.place.scope.sites if tells_arguments(site.node)]
     if behind and all(getattr(site.node, "lineno", 0) > line for site in behind):
         return {"early": written(True, call.head)}
     return {}
 
 
-def _tells_arguments(node: ast.AST) -> bool:
+def tells_arguments(node: ast.AST) -> bool:
+    """Whether a node makes the arguments of a Trainer, which reads the DeepSpeed config then."""
     last = dotted(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
     return last.endswith(_ARGUMENTS)
 

@@ -17,6 +17,8 @@ from dtlint.frameworks.pytorch.model_loading import LOADERS
 from dtlint.frameworks.pytorch.names import PRECISIONS, converted
 from dtlint.frameworks.transformers.arguments import REPEATED, read_arguments
 from dtlint.frameworks.transformers.few_bits import few_bits_claims
+from dtlint.frameworks.transformers.registering import registrations
+from dtlint.frameworks.transformers.spreading import spread_models
 from dtlint.languages.python.calls import Call, argument, calls, passed
 from dtlint.languages.python.constants import evaluate
 from dtlint.languages.python.program import Program, imports_from
@@ -73,7 +75,10 @@ def read(program: Program) -> Reading:
     unseen = _unseen(program, configs) if frontend in _OF_TRAINER else ()
     claims, files = (*told.claims, *unseen, *_model_claims(program)), (*told.files, *_model_file(program))
     numbers = (*told.collections.get(ARGUMENTS, ()), *_unseen_numbers(program, configs))
-    more = {GROUPING: tuple(_grouping(program)), **({ARGUMENTS: numbers} if numbers else {})}
+    spread = spread_models(program, (*_TRAINERS, *_TRL_TRAINERS)) if frontend in _OF_TRAINER else ()
+    of_models = {"code.data_parallels": spread, "code.registrations": registrations(program)}
+    more = {GROUPING: tuple(_grouping(program)), ARGUMENTS: numbers, **of_models}
+    more = {name: members for name, members in more.items() if members or name == GROUPING}
     return told._replace(claims=claims, files=files, frontend=frontend, collections={**told.collections, **more})
 
 

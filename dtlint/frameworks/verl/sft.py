@@ -25,6 +25,8 @@ from dtlint.value import Plain, Unknown, Value, default
 LAYER = "verl-sft"
 
 _OLD, _NEW = "fsdp_sft_trainer", "sft_trainer"
+_HYDRAS = ("--config-", "--multirun", "--cfg", "--package", "--run", "--info", "--resolve")
+"""What the options of hydra's command line begin with."""
 _SHIPPED = ("sft_trainer", "sft_trainer_engine")
 """The configs that verl brings."""
 
@@ -48,8 +50,14 @@ _UNWRITTEN: dict[str, tuple[str, Plain]] = {
 
 
 def recognise_program(program: Sequence[Word]) -> bool:
-    """Whether a program is one of verl's trainers for fine-tuning."""
-    return _name(program) in (_OLD, _NEW)
+    """Whether a program is one of verl's trainers for fine-tuning. Other trainers are called sft_trainer.py too: verl's
+    is a module of verl, or is told what hydra takes.
+    """
+    if _name(program) != _NEW:
+        return _name(program) == _OLD
+    options = [word.shown for word in program[1:] if word.shown.startswith("--")]
+    overridden = any("=" in word.shown for word in program[1:])
+    return "verl" in program[0].shown or (overridden and all(each.startswith(_HYDRAS) for each in options))
 
 
 def read_program(program: Sequence[Word]) -> Reading:

@@ -162,6 +162,18 @@ def parse_words(declared: Mapping[str, Argument], words: tuple[Word, ...]) -> di
     return given
 
 
+def may_hide(declared: Mapping[str, Argument], words: tuple[Word, ...]) -> bool:
+    """Whether words that are not known may be more arguments than are seen: all but the value of an argument."""
+    flags = (flag for each in declared.values() if each.action not in _SWITCHES for flag in each.flags)
+    taking = {flag for flag in flags if flag.startswith("-")}
+    before = ("", *(word.shown for word in words))
+    return any(word.many and flag not in taking for flag, word in zip(before, words, strict=False))
+
+
+_SWITCHES = frozenset(("store_true", "store_false", "store_const", "count", "flag", "BooleanOptionalAction"))
+"""Actions of arguments that need no value."""
+
+
 def dotted_words(words: tuple[Word, ...]) -> dict[str, Setting]:
     """What words such as `trainer.devices=8` give the keys of a config (`trainer.devices=`), the value read as YAML;
     and which config hydra is to take (HYDRA_OPTIONS).

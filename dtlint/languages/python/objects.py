@@ -56,13 +56,17 @@ def _told(place: Place, name: str, declared: Argument) -> Setting:
     if given is not None:
         return _chained(given, place, step)
     value = _chained(declared.default, place, step)
-    if not certain and isinstance(value, Value):
+    if (not certain or name in _OF_LAUNCHERS) and isinstance(value, Value):
         return value._replace(
             origin=value.origin._replace(
                 kind="assumed", note="the command may pass another value", how=f"pass {step.label} in the launch"
             )
         )
     return value
+
+
+_OF_LAUNCHERS = frozenset(("local_rank",))
+"""Arguments that DeepSpeed's launcher and torch's old one hand to each process, whatever the command says."""
 
 
 def _chained(value: Setting, place: Place, step: Step) -> Setting:
