@@ -126,8 +126,21 @@ class TestRecomputation:
             ("--recompute-activations", {"checkpointing.activations": "selective"}),
             ("--recompute-granularity selective", {"checkpointing.activations": "selective"}),
             (
-                "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1",
-                {"checkpointing.activations": "full"},
+                "--recompute-granularity full --recompute-method uniform --recompute-num-layers 5",
+                {"checkpointing.activations": "full", "checkpointing.unit": 5},
+            ),
+            (
+                "--checkpoint-activations --checkpoint-num-layers 2",
+                {"checkpointing.activations": "full", "checkpointing.unit": 2},
+            ),
+            (
+                "--activations-checkpoint-method block --activations-checkpoint-num-layers 3",
+                {"checkpointing.activations": "full", "checkpointing.layers": 3},
+            ),
+            ("--checkpoint-num-layers 2", {}),
+            (
+                "--recompute-granularity full --recompute-method block --distribute-saved-activations",
+                {"checkpointing.activations": "full", "checkpointing.partitioned": True},
             ),
             (
                 "--recompute-granularity full --recompute-method block --recompute-num-layers 3",

@@ -83,8 +83,8 @@ def test_degrees_batch_and_machines():
             {"checkpointing.activations": "full", "checkpointing.layers": 4},
         ),
         (
-            "activations_checkpoint_granularity: full\n  activations_checkpoint_method: uniform\n  activations_checkpoint_num_layers: 1",
-            {"checkpointing.activations": "full"},
+            "activations_checkpoint_granularity: full\n  activations_checkpoint_method: uniform\n  activations_checkpoint_num_layers: 4",
+            {"checkpointing.activations": "full", "checkpointing.unit": 4},
         ),
         ("ub_tp_comm_overlap: True", {"overlap.tensor": True}),
         ("overlap_p2p_comm: True", {"overlap.pipeline": True}),

@@ -16,6 +16,13 @@ _STAGES = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_params": 3}
 _FSDP = ("use-megatron-fsdp", "use-custom-fsdp")
 _PRECISIONS = ("bf16", "fp16", "fp8-format", "fp4-format", "fp8-e4m3", "fp8-hybrid")
 _BYTES = {"fp32": 4, "bf16": 2}
+_METHODS = (
+    ("activations-checkpoint-method", "activations-checkpoint-num-layers"),
+    ("recompute-method", "recompute-num-layers"),
+)
+_COUNTED = {"block": "checkpointing.layers", "uniform": "checkpointing.unit"}
+"""What the number of layers beside a method is."""
+_OLD_UNIT = "checkpoint-num-layers"
 OLD_MICRO_BATCH = "--batch-size"
 """The micro batch of releases before core_v0.1 (2019 and 2020), whose other flags say what a rank is."""
 MOST_SIZES = 200
@@ -107,13 +114,18 @@ def _sequence_parallelism(given: Given) -> Iterator[Claim]:
 
 
 def _recomputation(given: Given) -> Iterator[Claim]:
-    """--recompute-activations means selective; a number of layers is one of the stage's only under method block."""
+    """--recompute-activations means selective; a number of layers is one of the stage's under method block, and of
+    those that are recomputed together otherwise."""
     if given.has("recompute-activations"):
         flag = given.flags["recompute-activations"].flag
         yield Claim("checkpointing.activations", setting_of(flag, "selective"), "--recompute-activations")
-    method, layers = given.word("recompute-method"), given.word("recompute-num-layers")
-    if method is not None and method.text == "block" and layers is not None:
-        yield Claim("checkpointing.layers", integer(layers), "--recompute-num-layers")
+    for method, layers in _METHODS:
+        told, count = given.word(method), given.word(layers)
+        if told is not None and count is not None and told.text in _COUNTED:
+            yield Claim(_COUNTED[told.text], integer(count), "--" + layers)
+    old = given.word(_OLD_UNIT)
+    if old is not None and given.has("checkpoint-activations"):
+        yield Claim("checkpointing.unit", integer(old), "--" + _OLD_UNIT)
 
 
 def _buckets(given: Given) -> Iterator[Claim]:

@@ -289,8 +289,10 @@ def _precision(keys: Keys) -> Iterator[Claim]:
 def _recomputation(keys: Keys) -> Iterator[Claim]:
     """ "block" recomputes so many layers of a stage, "uniform" all of them in groups of that size."""
     yield from worded(keys, NAMES["checkpointing.activations"], "checkpointing.activations", _GRANULARITIES)
-    if keys.known("model.activations_checkpoint_method") == "block":
-        yield from one(keys, NAMES["checkpointing.layers"], "checkpointing.layers", whole_number)
+    counted = {"block": "checkpointing.layers", "uniform": "checkpointing.unit"}
+    name = counted.get(str(keys.known("model.activations_checkpoint_method")))
+    if name is not None:
+        yield from one(keys, NAMES[name], name, whole_number)
 
 
 def _sharding(keys: Keys) -> Iterator[Claim]:

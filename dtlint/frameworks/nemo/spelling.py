@@ -50,6 +50,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "communication.moe_dispatcher": ("model.moe_token_dispatcher_type",),
     "checkpointing.activations": ("model.activations_checkpoint_granularity",),
     "checkpointing.layers": ("model.activations_checkpoint_num_layers",),
+    "checkpointing.unit": ("model.activations_checkpoint_num_layers",),
     "overlap.tensor": ("model.ub_tp_comm_overlap",),
     "overlap.pipeline": ("model.overlap_p2p_comm",),
     "overlap.gradients": ("model.optim.overlap_grad_sync",),
