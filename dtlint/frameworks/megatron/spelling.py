@@ -5,6 +5,8 @@ from __future__ import annotations
 from dtlint.frameworks import Reading
 from dtlint.frameworks.megatron.known import known_flag
 from dtlint.frameworks.megatron.meanings import MEANINGS, PREFERRED, SPELLINGS, Meaning
+from dtlint.frameworks.megatron.swift import INTEGERS
+from dtlint.frameworks.options import canonical
 from dtlint.value import Plain, Value
 
 _LAYERS_OF_CHUNK = "--num-layers-per-virtual-pipeline-stage"
@@ -24,10 +26,10 @@ def spell_as_stated(reading: Reading, setting: str, value: Plain) -> str | None:
         return None
     if claim.name == _LAYERS_OF_CHUNK:
         return _chunk(reading, value)
-    name = claim.name.partition("=")[0].lstrip("-").replace("_", "-")
+    name = canonical(claim.name)
     meaning = MEANINGS.get(name)
     counted = meaning is not None and meaning.setting == setting and meaning.kind in ("integer", "number")
-    return f"--{name} {_written(meaning, value)}" if counted else None
+    return f"{claim.name} {_written(meaning, value)}" if counted or INTEGERS.get(name) == setting else None
 
 
 def _chunk(reading: Reading, chunks: Plain) -> str | None:
