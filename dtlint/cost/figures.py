@@ -101,6 +101,7 @@ class Schedule(NamedTuple):
     flash: bool
     dispatcher: str
     offload: bool = False
+    context_exchange: str = "p2p"
     recompute_unit: int = 1
     split_inputs: bool = False
 

@@ -55,7 +55,7 @@ NAMES = (
     "precision.frozen", "optimizer.name", "optimizer.state_dtype", "optimizer.in_backward", "checkpointing.activations",
     "checkpointing.layers", "checkpointing.unit", "checkpointing.partitioned", "checkpointing.offload",
     "overlap.gradients", "overlap.parameters", "overlap.tensor", "overlap.pipeline", "communication.bucket_bytes",
-    "communication.moe_dispatcher", "attention.flash",
+    "communication.moe_dispatcher", "attention.flash", "parallel.context_exchange",
 )  # fmt: skip
 
 _RECIPE = frozenset((

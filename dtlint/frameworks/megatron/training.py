@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from dtlint.frameworks import Claim, Member
 from dtlint.frameworks.arguments import texts
+from dtlint.frameworks.keys import EXCHANGES
 from dtlint.frameworks.megatron.given import Given
 from dtlint.frameworks.megatron.known import known_flag
 from dtlint.frameworks.options import integer, literal_place, whole
@@ -37,6 +38,7 @@ def training_claims(given: Given) -> Iterator[Claim]:
     yield from _sharding(given)
     yield from _sequence_parallelism(given)
     yield from _recomputation(given)
+    yield from _context_exchange(given)
     yield from _buckets(given)
     yield from _old_micro_batch(given)
     yield from _ramp(given)
@@ -126,6 +128,15 @@ def _recomputation(given: Given) -> Iterator[Claim]:
     old = given.word(_OLD_UNIT)
     if old is not None and given.has("checkpoint-activations"):
         yield Claim("checkpointing.unit", integer(old), "--" + _OLD_UNIT)
+
+
+def _context_exchange(given: Given) -> Iterator[Claim]:
+    """--cp-comm-type, one for all layers or one for each."""
+    option = given.flags.get("cp-comm-type")
+    kinds = {word.text for word in option.values} if option is not None else set()
+    kind = EXCHANGES.get(kinds.pop() or "") if len(kinds) == 1 else None
+    if option is not None and option.value is not None and kind is not None:
+        yield Claim("parallel.context_exchange", setting_of(option.value, kind), option.spelled)
 
 
 def _buckets(given: Given) -> Iterator[Claim]:

@@ -14,6 +14,7 @@ from dtlint.frameworks.dotted_keys import Keys, hiding, keys_of, launcher_by_def
 from dtlint.frameworks.hydra.command_line import config_name, keys_given, option, overrides
 from dtlint.frameworks.hydra.omegaconf import resolved
 from dtlint.frameworks.interpreter import program_name
+from dtlint.frameworks.keys import EXCHANGES
 from dtlint.frameworks.lengths import BOUNDS
 from dtlint.frameworks.lightning.trainer import devices
 from dtlint.frameworks.nemo.spelling import NAMES, spell_in
@@ -242,6 +243,7 @@ def _megatron(keys: Keys) -> Iterator[Claim]:
     for name in _FLAGS:
         yield from one(keys, NAMES[name], name, flag)
     yield from one(keys, NAMES["communication.moe_dispatcher"], "communication.moe_dispatcher", word)
+    yield from worded(keys, NAMES["parallel.context_exchange"], "parallel.context_exchange", EXCHANGES)
     yield from _training(keys)
     yield from _precision(keys)
     yield from _recomputation(keys)

@@ -48,6 +48,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "model.experts": ("model.num_moe_experts",),
     "model.experts_per_token": ("model.moe_router_topk",),
     "communication.moe_dispatcher": ("model.moe_token_dispatcher_type",),
+    "parallel.context_exchange": ("model.cp_comm_type",),
     "checkpointing.activations": ("model.activations_checkpoint_granularity",),
     "checkpointing.layers": ("model.activations_checkpoint_num_layers",),
     "checkpointing.unit": ("model.activations_checkpoint_num_layers",),
