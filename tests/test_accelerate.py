@@ -295,6 +295,23 @@ def test_megatron_degrees() -> None:
     assert found["checkpointing.activations"] == "selective"
 
 
+@pytest.mark.parametrize(
+    ("method", "setting"), [("block", "checkpointing.layers"), ("uniform", "checkpointing.unit"), ("null", None)]
+)
+def test_the_number_of_megatrons_recomputed_layers_is_what_the_method_says(method: str, setting: str | None) -> None:
+    found = claims(
+        config(f"""
+            distributed_type: MEGATRON_LM
+            megatron_lm_config:
+              megatron_lm_recompute_granularity: full
+              megatron_lm_recompute_method: {method}
+              megatron_lm_recompute_num_layers: 4
+            """)
+    )
+    counts = {name: value for name, value in found.items() if name in ("checkpointing.layers", "checkpointing.unit")}
+    assert counts == ({setting: 4} if setting else {})
+
+
 class TestKeys:
     def test_a_strange_key_at_the_top_stops_the_start_and_in_a_section_is_ignored(self) -> None:
         found = config(

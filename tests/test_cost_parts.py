@@ -185,6 +185,21 @@ def test_recomputed_layers_keep_their_input() -> None:
     assert (whole, one) == (2 * 2048 * 1024, (2048 + 20992) * 1024)
 
 
+def test_layers_that_are_recomputed_together_keep_one_input_and_all_they_recompute() -> None:
+    alone = memory(small(checkpointing__activations="full", model__vocab=1024)).parts
+    pair = memory(small(checkpointing__activations="full", model__vocab=1024, checkpointing__unit=2)).parts
+    assert pair["activations"] == alone["activations"] / 2
+    assert pair["working"] - alone["working"] == 20992 * 1024
+
+
+def test_tensor_parallel_ranks_share_the_inputs_that_are_partitioned() -> None:
+    whole = memory(small(checkpointing__activations="full")).parts["activations"]
+    shared = memory(small(checkpointing__activations="full", checkpointing__partitioned=True)).parts["activations"]
+    assert shared == whole / 2
+    kept = memory(small(checkpointing__partitioned=True)).parts["activations"]
+    assert kept == memory(small()).parts["activations"]  # nothing is recomputed
+
+
 def test_context_parallelism_halves_the_tokens() -> None:
     half = memory(small(parallel__context=2, batch__global=4)).parts["activations"]
     assert half == 2 * 20992 * 512

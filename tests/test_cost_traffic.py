@@ -82,3 +82,11 @@ def test_full_sharding_gathers_the_stage_of_a_pipeline_once_a_step() -> None:
     assert kept["data"] == pytest.approx(6 * 7 / 8 * (6.738e9 - 2 * 0.131e9) / 2 + 6 * 7 / 8 * 0.131e9, rel=0.001)
     freed = sent({**whole, "sharding.reshard_after_forward": True, "batch.accumulation": 8})
     assert freed["data"] == pytest.approx(8 * kept["data"] * 8 / 6)
+
+
+def test_context_parallel_ranks_that_trade_heads_send_what_ulysses_sends() -> None:
+    machines = {"framework": "megatron", "parallel.world_size": 8}
+    traded = sent({**machines, "parallel.context": 4, "parallel.context_exchange": "a2a"})["context"]
+    assert traded == sent({**machines, "parallel.ulysses": 4})["ulysses"]
+    ring = sent({**machines, "parallel.context": 4, "parallel.context_exchange": "p2p"})["context"]
+    assert ring == 3 * traded  # 9 blocks of keys and values, against 3/4 of queries, keys, values and outputs twice

@@ -476,6 +476,13 @@ class TestGptNeox:
             "optimizer.clip": 1.0,
         }
 
+    def test_how_recomputed_layers_keep_their_inputs(self) -> None:
+        text = self.MODEL.replace(
+            '"fp16": {"fp16"', '"checkpoint-num-layers": 2, "partition-activations": true, "fp16": {"fp16"'
+        )
+        found = told(config("gpt_neox", text))
+        assert (found["checkpointing.unit"], found["checkpointing.partitioned"]) == (2, True)
+
     @pytest.mark.parametrize(
         ("text", "format_name"),
         [

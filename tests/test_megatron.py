@@ -68,6 +68,10 @@ def test_a_whole_command_line() -> None:
         ("--swiglu", {"model.gated_mlp": True}),
         ("--optimizer-cpu-offload", {"sharding.offload_optimizer": "cpu"}),
         ("--moe-token-dispatcher-type alltoall", {"communication.moe_dispatcher": "alltoall"}),
+        ("--cp-comm-type a2a", {"parallel.context_exchange": "a2a"}),
+        ("--cp-comm-type all_gather all_gather", {"parallel.context_exchange": "allgather"}),
+        ("--cp-comm-type p2p a2a", {}),
+        ("--cp-comm-type $KIND", {}),
         ("--attention-backend unfused", {"attention.flash": False}),
         ("--use-flash-attn", {"attention.flash": True}),
         ("--train-samples 1000 --seq-length 2048", {"run.tokens": 2_048_000, "data.sequence_length": 2048}),
@@ -126,8 +130,21 @@ class TestRecomputation:
             ("--recompute-activations", {"checkpointing.activations": "selective"}),
             ("--recompute-granularity selective", {"checkpointing.activations": "selective"}),
             (
-                "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1",
-                {"checkpointing.activations": "full"},
+                "--recompute-granularity full --recompute-method uniform --recompute-num-layers 5",
+                {"checkpointing.activations": "full", "checkpointing.unit": 5},
+            ),
+            (
+                "--checkpoint-activations --checkpoint-num-layers 2",
+                {"checkpointing.activations": "full", "checkpointing.unit": 2},
+            ),
+            (
+                "--activations-checkpoint-method block --activations-checkpoint-num-layers 3",
+                {"checkpointing.activations": "full", "checkpointing.layers": 3},
+            ),
+            ("--checkpoint-num-layers 2", {}),
+            (
+                "--recompute-granularity full --recompute-method block --distribute-saved-activations",
+                {"checkpointing.activations": "full", "checkpointing.partitioned": True},
             ),
             (
                 "--recompute-granularity full --recompute-method block --recompute-num-layers 3",

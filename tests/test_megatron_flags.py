@@ -6,12 +6,14 @@ import pytest
 from command_words import claims, fields, words
 from command_words import megatron as read
 
-from dtlint.frameworks.megatron import recognise, spell
+from dtlint.frameworks.megatron import recognise, spell, spell_as_stated
 from dtlint.frameworks.megatron.combinations import combinations
 from dtlint.frameworks.megatron.known import known_flag
 from dtlint.frameworks.megatron.meanings import MEANINGS, SPELLINGS
 from dtlint.plan import vocabulary
 from dtlint.value import Plain
+
+CHUNKS = "--num-layers 40 --pipeline-model-parallel-size 8 --num-layers-per-virtual-pipeline-stage 2"
 
 
 @pytest.mark.parametrize(
@@ -152,6 +154,17 @@ class TestFlagsAtFault:
     ) -> None:
         found = fields(read(f"--num-layers 8 --no-position-embedding {more}"), "config.refused")
         assert [member["key"] for member in found] == refused
+
+    def test_a_flag_of_other_scripts_came_to_no_training(self) -> None:
+        (member,) = fields(read("--model-parallel-size 8 --cache-dir cache --num-layers 8"), "config.removed")
+        assert "beside" not in member
+
+    def test_a_program_that_takes_an_old_flag_takes_none_that_came_later(self) -> None:
+        old = read("--model-parallel-size 8 --num-layers 8 --deepspeed --deepspeed_config ds.json")
+        assert "--sequence-parallel" in old.refuses
+        assert "--checkpoint-activations" not in old.refuses
+        both = read("--checkpoint-activations --num-layers 8 --deepspeed --deepspeed_config ds.json")
+        assert "--sequence-parallel" not in both.refuses  # Megatron-DeepSpeed has the two
 
     def test_a_flag_that_is_parsed_to_be_refused(self) -> None:
         (member,) = fields(read("--model-parallel-size 8"), "config.removed")
@@ -303,6 +316,22 @@ class TestSpelling:
     )
     def test_how_megatron_deepspeed_writes_them(self, setting: str, value: Plain, spelled: str | None) -> None:
         assert spell(setting, value, "megatron-deepspeed") == spelled
+
+    @pytest.mark.parametrize(
+        ("flags", "setting", "value", "spelled"),
+        [
+            ("--model-parallel-size 8", "parallel.tensor", 4, "--model-parallel-size 4"),
+            ("--pipe-parallel-size 8", "parallel.pipeline", 4, "--pipe-parallel-size 4"),
+            ("--encoder-seq-length 512", "data.sequence_length", 256, "--encoder-seq-length 256"),
+            (CHUNKS, "parallel.virtual_pipeline", 5, "--num-layers-per-virtual-pipeline-stage 1"),
+            (CHUNKS, "parallel.virtual_pipeline", 2, None),
+            ("--tensor-model-parallel-size 8", "parallel.context", 4, None),
+        ],
+    )
+    def test_a_setting_is_written_by_the_flag_that_states_it(
+        self, flags: str, setting: str, value: Plain, spelled: str | None
+    ) -> None:
+        assert spell_as_stated(read(flags), setting, value) == spelled
 
     @pytest.mark.parametrize(
         ("setting", "value"),

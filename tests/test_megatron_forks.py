@@ -342,7 +342,6 @@ class TestTypesOfAParserInTheTree:
         assert ("setting-type" in findings()) is told
 
 
-OLD_PARSER = PARSER.replace("--tensor-model-parallel-size", "--model-parallel-size").replace("--micro-batch", "--batch")
 OLD_LAUNCH = (
     "deepspeed --num_gpus 8 pretrain_gpt2.py --model-parallel-size 1 --num-layers 24 --hidden-size 1024"
     " --num-attention-heads 16 --seq-length 1024 --max-position-embeddings 1024 --batch-size 4 --fp16"
@@ -354,15 +353,21 @@ STAGE_2 = '{"train_batch_size": 2048, "gradient_accumulation_steps": 1, "zero_op
 class TestWithoutAPipelineEngine:
     @pytest.mark.parametrize(
         ("parser", "told"),
-        [
-            (OLD_PARSER.replace("--pipeline-model-parallel-size", "--other"), False),
-            (OLD_PARSER, True),
-            ("", True),
-        ],
+        [(PARSER.replace("--pipeline-model-parallel-size", "--other"), False), (PARSER, True), ("", True)],
     )
     def test_a_copy_that_has_no_flag_for_a_pipeline_builds_none(self, tree, parser, told):
-        tree({"run.sh": OLD_LAUNCH, "ds.json": STAGE_2, "pretrain_gpt2.py": PROGRAM, "megatron/arguments.py": parser})
+        launch = OLD_LAUNCH.replace("--model-", "--tensor-model-").replace("--batch", "--micro-batch")
+        tree({"run.sh": launch, "ds.json": STAGE_2, "pretrain_gpt2.py": PROGRAM, "megatron/arguments.py": parser})
         assert ("zero-stage-pipeline-conflict" in findings()) is told
+
+    @pytest.mark.parametrize(
+        ("flags", "severity"),
+        [("", None), ("--pipe-parallel-size 0", None), ("--pipe-parallel-size 2 --gas 4", "error")],
+    )
+    def test_the_examples_before_megatron_deepspeed_build_one_where_they_are_told_to(self, tree, flags, severity):
+        tree({"run.sh": f"{OLD_LAUNCH} {flags}", "ds.json": STAGE_2})
+        found = findings().get("zero-stage-pipeline-conflict")
+        assert (found.severity if found is not None else None) == severity
 
 
 class TestAnotherFrameworksArguments:

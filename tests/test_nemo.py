@@ -83,9 +83,10 @@ def test_degrees_batch_and_machines():
             {"checkpointing.activations": "full", "checkpointing.layers": 4},
         ),
         (
-            "activations_checkpoint_granularity: full\n  activations_checkpoint_method: uniform\n  activations_checkpoint_num_layers: 1",
-            {"checkpointing.activations": "full"},
+            "activations_checkpoint_granularity: full\n  activations_checkpoint_method: uniform\n  activations_checkpoint_num_layers: 4",
+            {"checkpointing.activations": "full", "checkpointing.unit": 4},
         ),
+        ("cp_comm_type: a2a", {"parallel.context_exchange": "a2a"}),
         ("ub_tp_comm_overlap: True", {"overlap.tensor": True}),
         ("overlap_p2p_comm: True", {"overlap.pipeline": True}),
         ("num_layers: 48\n  hidden_size: 6144\n  num_attention_heads: 48\n  num_query_groups: 8", {"model.layers": 48, "model.hidden": 6144, "model.heads": 48, "model.kv_heads": 8}),

@@ -319,6 +319,27 @@ def test_a_config_that_a_library_makes_hides_its_defaults(tmp_path: Path) -> Non
     assert shown(found, "batch.micro", "batch.global", "parallel.tensor", "sharding.stage") == [2, None, None, None]
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "tensor_model_parallel_size=8, pipeline_model_parallel_size=4, context_parallel_size=1",
+        "tensor_parallelism=8, pipeline_parallelism=4, context_parallelism=1",
+    ],
+)
+def test_arguments_of_bridges_recipes(tmp_path: Path, arguments: str) -> None:
+    text = f"""
+        from megatron.bridge.recipes.llama import llama3_70b_pretrain_config
+        from megatron.bridge.training.pretrain import pretrain
+
+        config = llama3_70b_pretrain_config({arguments}, global_batch_size=100, micro_batch_size=1)
+        config.train.global_batch_size = 96
+        pretrain(config=config, forward_step_func=None)
+    """
+    found = run(tmp_path, {"train.py": text})
+    assert shown(found, *DEGREES[:3]) == [8, 4, 1]
+    assert shown(found, "batch.micro", "batch.global", "sharding.stage") == [1, 96, None]
+
+
 def test_megatron_core_as_a_library(tmp_path: Path) -> None:
     text = """
         from megatron.core import parallel_state

@@ -129,6 +129,12 @@ def test_a_finding_says_what_to_write(rule: Rule) -> None:
 
 
 @each_rule
+def test_a_finding_says_each_remedy_once(rule: Rule) -> None:
+    texts = [[each.text for each in finding.remedies] for _, finding in findings(rule)]
+    assert [each for each in texts if len(set(each)) < len(each)] == []
+
+
+@each_rule
 def test_a_remedy_silences_its_rule_or_says_that_it_is_not_enough_and_raises_no_error(rule: Rule) -> None:
     ready = ReadyRule(rule, {})
     for number, _ in examples(rule, "bad"):

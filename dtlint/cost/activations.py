@@ -78,10 +78,12 @@ def score_bytes(job: Job) -> float:
 
 
 def kept_bytes(job: Job, expert: bool) -> float:
-    """Bytes per token that one layer keeps on one rank, after recomputation."""
+    """Bytes per token that one layer keeps on one rank, after recomputation; of layers that are recomputed together
+    the input of the first, as each one's share of it (Megatron transformer_block.py, checkpointed_forward).
+    """
     if job.schedule.recompute == "full":
-        split = job.layout.tensor if job.layout.sequence_parallel else 1
-        return 2 * job.shape.hidden / split
+        split = job.layout.tensor if job.layout.sequence_parallel or job.schedule.split_inputs else 1
+        return 2 * job.shape.hidden / split / job.schedule.recompute_unit
     if job.schedule.recompute == "selective" and job.style in ("fsdp", "ddp"):
         return _every_second_product(job, expert)
     return layer_bytes(job, expert)

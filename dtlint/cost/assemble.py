@@ -186,6 +186,9 @@ def _schedule(values: Values, layout: Layout) -> Schedule:
         flash=bool(values.get("attention.flash")),
         dispatcher=word_in(values, "communication.moe_dispatcher", "alltoall"),
         offload=bool(values.get("checkpointing.offload")),
+        context_exchange=word_in(values, "parallel.context_exchange", "p2p"),
+        recompute_unit=count_in(values, "checkpointing.unit", 1),
+        split_inputs=bool(values.get("checkpointing.partitioned")),
     )
 
 

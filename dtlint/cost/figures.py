@@ -88,6 +88,7 @@ class Precision(NamedTuple):
 
 class Schedule(NamedTuple):
     """The order of work and what runs beside what. `recomputed_layers` of a stage are recomputed, None for all;
+    those of a unit of `recompute_unit` together, from an input that the tensor-parallel ranks share if `split_inputs`;
     `offload` keeps activations in main memory."""
 
     kind: str
@@ -100,6 +101,9 @@ class Schedule(NamedTuple):
     flash: bool
     dispatcher: str
     offload: bool = False
+    context_exchange: str = "p2p"
+    recompute_unit: int = 1
+    split_inputs: bool = False
 
 
 class Machine(NamedTuple):

@@ -53,9 +53,9 @@ NAMES = (
     "sharding.offload_parameters", "batch.micro", "batch.global", "batch.accumulation", "schedule.kind",
     "schedule.microbatches", "precision.compute", "precision.gradients", "precision.reduce", "precision.master",
     "precision.frozen", "optimizer.name", "optimizer.state_dtype", "optimizer.in_backward", "checkpointing.activations",
-    "checkpointing.layers", "checkpointing.offload",
+    "checkpointing.layers", "checkpointing.unit", "checkpointing.partitioned", "checkpointing.offload",
     "overlap.gradients", "overlap.parameters", "overlap.tensor", "overlap.pipeline", "communication.bucket_bytes",
-    "communication.moe_dispatcher", "attention.flash",
+    "communication.moe_dispatcher", "attention.flash", "parallel.context_exchange",
 )  # fmt: skip
 
 _RECIPE = frozenset((

@@ -200,13 +200,14 @@ def stage_bytes(job: Job, stage: Stage) -> float:
 
 
 def _working(job: Job, stage: Stage) -> float:
-    """What one layer needs while its backward pass runs: its recomputed activations, and gradients of its widest
-    arrays."""
+    """What one layer needs while its backward pass runs: its recomputed activations and those of the layers that are
+    recomputed with it, and gradients of its widest arrays."""
     shape = job.shape
     width = shape.experts_per_token * shape.expert_ffn + shape.shared_ffn if stage.expert else shape.ffn
     gradients = 2 * (2 if shape.gated else 1) * width / job.layout.tensor + 4 * shape.hidden
     recomputed = (
         layer_bytes(job._replace(schedule=job.schedule._replace(recompute="none")), stage.expert > 0)
+        * min(job.schedule.recompute_unit, stage.layers)
         if job.schedule.recompute == "full"
         else 0.0
     )

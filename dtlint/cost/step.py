@@ -21,6 +21,7 @@ from dtlint.cost.figures import Batch, Job, Schedule, Sharding
 from dtlint.cost.memory import stage_bytes
 from dtlint.cost.pipeline import work_per_microbatch
 from dtlint.cost.stages import Held, Stage, expert_replicas, held, stages, trained
+from dtlint.cost.traffic import trading_axis
 from dtlint.record import NamedTuple
 
 
@@ -188,11 +189,13 @@ def _tensor(job: Job, stage: Stage) -> tuple[Passes, float]:
 
 def _context(job: Job, stage: Stage, compute: Passes) -> tuple[Passes, float]:
     """Ring attention passes the keys and values of the other ranks around, twice as much backward, beside attention;
-    Ulysses trades heads for sequence in four all-to-alls each way, which nothing hides."""
+    Ulysses, and context parallelism that exchanges as it does, trade heads for sequence in four all-to-alls each way,
+    which nothing hides."""
     layout, shape = job.layout, job.shape
     tokens = tokens_per_rank(job)
-    if layout.ulysses > 1:
-        group = group_of(layout, job.machine, "ulysses")
+    trading = trading_axis(job)
+    if trading:
+        group = group_of(layout, job.machine, trading)
         size = 2 * tokens * shape.head_dim * (2 * shape.heads + 2 * shape.kv_heads) / layout.tensor
         once = all_to_all_seconds(size, group) * stage.layers
         return Passes(once, once), 0.0

@@ -32,16 +32,29 @@ def tensor_bytes(job: Job, stage: Stage) -> float:
     return pairs * passes * each * job.batch.microbatches
 
 
+def trading_axis(job: Job) -> str:
+    """The axis whose ranks trade heads for pieces of the sequence, "" where none do."""
+    if job.layout.ulysses > 1:
+        return "ulysses"
+    return "context" if job.layout.context > 1 and job.schedule.context_exchange == "a2a" else ""
+
+
 def context_bytes(job: Job, stage: Stage) -> float:
     """Keys and values once around the ring forward, with their gradients twice as much backward."""
     shape, ranks = job.shape, job.layout.context
+    if trading_axis(job) == "context":
+        return _traded_bytes(job, stage, ranks)
     block = HALF_PRECISION * tokens_per_rank(job) * 2 * shape.kv_heads * shape.head_dim / job.layout.tensor
     return 3 * (ranks - 1) * block * stage.layers * job.batch.microbatches
 
 
 def ulysses_bytes(job: Job, stage: Stage) -> float:
     """Queries, keys, values and outputs change places in an all-to-all each, forward and backward."""
-    shape, ranks = job.shape, job.layout.ulysses
+    return _traded_bytes(job, stage, job.layout.ulysses)
+
+
+def _traded_bytes(job: Job, stage: Stage, ranks: int) -> float:
+    shape = job.shape
     size = HALF_PRECISION * tokens_per_rank(job) * shape.head_dim * (2 * shape.heads + 2 * shape.kv_heads)
     return 2 * size / job.layout.tensor * (ranks - 1) / ranks * stage.layers * job.batch.microbatches
 

@@ -152,6 +152,12 @@ def sequence_parallel_saving_bytes(plan: Plan) -> FactValue:
     return narrow(hull(_activations(each) - _activations(other) for each, other in pairs))
 
 
+@register("memory.overflows_with_sequence_parallelism", "flag", "", SIZING, "korthikanti")
+def overflows_with_sequence_parallelism(plan: Plan) -> FactValue:
+    """Whether the plan would run out of memory with sequence parallelism too."""
+    return _with(plan, {"parallel.sequence": True}, "memory.overflows")
+
+
 @register(
     "memory.checkpointed_activations_bytes", "number", "bytes", ("batch.micro", "data.sequence_length"), "korthikanti"
 )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from dtlint.catalog import gpu
-from dtlint.cost import sizes
+from dtlint.cost import Point, estimate, sizes
 from dtlint.cost.data_parallel import too_large_to_prefetch
 from dtlint.cost.traffic import sent_bytes
 from dtlint.facts.registry import (
@@ -54,6 +56,25 @@ def exposed_context_seconds(plan: Plan) -> FactValue:
 def exposed_context_share(plan: Plan) -> FactValue:
     """The same as a share of the step."""
     return over_completions(plan, lambda each: each.step.context / each.step_seconds)
+
+
+@register("step.usual_exposed_expert_share", "number", "share of a step", TIMING, "cost model")
+def usual_exposed_expert_share(plan: Plan) -> FactValue:
+    """The share of a step that waits for tokens where what is not told is as it usually is, the network as the GPU's
+    nodes mostly have it.
+    """
+    return _usual(plan, lambda each: each.step.expert / each.step_seconds)
+
+
+@register("step.usual_exposed_context_share", "number", "share of a step", TIMING, "cost model")
+def usual_exposed_context_share(plan: Plan) -> FactValue:
+    """The share of a step that waits for keys and values then."""
+    return _usual(plan, lambda each: each.step.context / each.step_seconds)
+
+
+def _usual(plan: Plan, read: Callable[[Point], float]) -> FactValue:
+    found = estimate(plan)
+    return found if isinstance(found, Unknown) else read(found.middle)
 
 
 @register("communication.shard_step_bytes", "number", "bytes", SIZING, "zero")

@@ -156,7 +156,15 @@ def enough_tensor(plan: Plan) -> FactValue:
 
 def _narrower_tensor(plan: Plan) -> Iterator[Change]:
     today = plan.integer("parallel.tensor") or 1
-    return ({"parallel.tensor": width} for width in range(1, today) if today % width == 0)
+    return (_narrowed(plan, width, today) for width in range(1, today) if today % width == 0)
+
+
+def _narrowed(plan: Plan, width: int, today: int) -> Change:
+    """A width, with a smaller micro-batch where the global batch is too small for as many more ranks of today's."""
+    alone, micro = {"parallel.tensor": width}, (plan.integer("batch.micro") or 0) * width
+    if micro == 0 or micro % today or not isinstance(plan.but(alone), Infeasible):
+        return alone
+    return {**alone, "batch.micro": micro // today}
 
 
 def _lower_stages(plan: Plan) -> Iterator[Change]:

@@ -31,6 +31,22 @@ def smallest_world(plan: Plan) -> FactValue:
     return missing or smallest_world_of(plan)
 
 
+@register(
+    "topology.known_ways",
+    "number",
+    "ranks",
+    ("parallel.tensor", "parallel.pipeline", "parallel.context", "parallel.ulysses"),
+    "megatron-parallel-state",
+)
+def known_ways(plan: Plan) -> FactValue:
+    """The product of the degrees that are known, of which every number of processes is a multiple: TP x PP, and CP and
+    Ulysses where they are told.
+    """
+    missing = first_unknown(plan, "parallel.tensor", "parallel.pipeline")
+    others = (plan.integer(name) or 1 for name in ("parallel.context", "parallel.ulysses"))
+    return missing or (plan.integer("parallel.tensor") or 1) * (plan.integer("parallel.pipeline") or 1) * prod(others)
+
+
 @register("topology.written_product", "number", "ranks", DEGREES, "torchtitan parallel_dims.py")
 def written_product(plan: Plan) -> FactValue:
     """The product of all degrees where the data-parallel size is written too, else the number of processes."""

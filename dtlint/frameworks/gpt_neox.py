@@ -53,6 +53,8 @@ _TABLE = {
     "no_weight_tying": Meaning("model.tied_embeddings", words={"true": False, "false": True}),
     "seq_length": Meaning("data.sequence_length"),
     "checkpoint_activations": Meaning("checkpointing.activations", words={"true": "full", "false": "none"}),
+    "checkpoint_num_layers": Meaning("checkpointing.unit"),
+    "partition_activations": Meaning("checkpointing.partitioned", words=ON),
     "fp32_allreduce": Meaning("precision.reduce", words={"true": "fp32"}),
     "train_iters": Meaning("run.steps"),
     "exit_interval": Meaning("run.steps_per_launch"),

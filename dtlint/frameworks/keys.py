@@ -27,6 +27,10 @@ Table = Mapping[str, Meaning]
 
 ON = {"true": True, "false": False}
 """The words of a plain switch."""
+EXCHANGES: Mapping[Plain, Plain] = {
+    "p2p": "p2p", "a2a": "a2a", "all_gather": "allgather", "allgather": "allgather", "a2a+p2p": "a2a+p2p",
+}  # fmt: skip
+"""Megatron-Core's words for how context-parallel ranks exchange keys and values (cp_comm_type)."""
 
 
 def keys_of(

@@ -30,7 +30,7 @@ def _filled_in(plan: Plan, name: str) -> Value | Unknown | None:
     """
     if plan.setting(name) is not None or name in IDENTITY or name.startswith("version."):
         return None
-    if plan.unread and name.startswith(HIDDEN):
+    if plan.unread and _is_hidden(name):
         return None
     if _is_undecided(plan, name):
         return None
@@ -49,7 +49,7 @@ def framework_default(plan: Plan, name: str) -> Value | Unknown | None:
 
     Assumed where the argument list is open; unknown where it depends on a version that no file tells.
     """
-    if plan.unread and name.startswith(HIDDEN):
+    if plan.unread and _is_hidden(name):
         return Unknown(plan.unread, f"--set {name}=...")
     return next((found for owner in _owners(plan, name) if (found := _default_of(plan, name, owner)) is not None), None)
 
@@ -72,6 +72,14 @@ IDENTITY = ("frontend", "framework", "framework.version")
 
 HIDDEN = ("sharding.", "batch.", "precision.", "optimizer.", "overlap.", "communication.bucket")
 """Settings that a config file holds: unknown, not at their default, when the file that is named could not be read."""
+
+
+_OF_THE_TOOL = frozenset(("batch.remainder",))
+"""Settings with these beginnings that no config file holds: how the tool itself goes about it."""
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(HIDDEN) and name not in _OF_THE_TOOL
 
 
 def _owners(plan: Plan, name: str) -> tuple[str, ...]:

@@ -38,9 +38,14 @@ class Proposal(NamedTuple):
 
 def proposals(ready: ReadyRule, scope: Scope) -> Iterator[Proposal]:
     """The cures of a rule that can be carried out on the plan: their condition holds, their values are known, the
-    plan is feasible, and the program takes the flags that they are written with.
+    plan is feasible, and the program takes the flags that they are written with. Of cures that come to the same words
+    the first.
     """
-    return (found for found in _possible(ready, scope) if not _is_refused(found, scope))
+    said: set[str] = set()
+    for found in _possible(ready, scope):
+        if found.text not in said and not _is_refused(found, scope):
+            said.add(found.text)
+            yield found
 
 
 def out_of_reach(ready: ReadyRule, scope: Scope) -> bool:

@@ -120,7 +120,8 @@ def _waiting(plan: Plan) -> float | None:
 def _needs(plan: Plan, seconds: Interval | None, hours: Interval | None) -> Iterator[str]:
     if seconds is None:
         found = estimate(plan)
-        yield from settable(found) if isinstance(found, Unknown) else ()
+        needed = settable(found) if isinstance(found, Unknown) else ()
+        yield from (name for name in needed if not isinstance(plan.get(name), Value))
     if hours is None and not isinstance(plan.get("parallel.world_size"), Value):
         yield "parallel.world_size"
     if hours is not None and not isinstance(plan.get(PRICE), Value):

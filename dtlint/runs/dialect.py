@@ -51,7 +51,7 @@ MODULES = {
 }
 """Which framework module spells the settings of a layer (`spell`, or `spell_in` where the words depend on what else a
 text says), knows where they go (`home`, if it can tell) and how to write them there (`edits`, if the form of the text
-alone does not tell).
+alone does not tell). `spell_as_stated` says a setting by the word that a text has for it, where there are several.
 """
 
 
@@ -177,9 +177,16 @@ def _spelled(reading: Reading, setting: str, value: Plain, framework: str) -> st
     if within is not None:
         said: str | None = within(reading, setting, value)
         return said
+    stated: str | None = getattr(_module(reading), "spell_as_stated", _not_said)(reading, setting, value)
+    if stated is not None:
+        return stated
     more = (framework,) if reading.layer in _SPEAK_FOR and framework else ()
     found: str | None = _module(reading).spell(setting, value, *more)
     return found
+
+
+def _not_said(reading: Reading, setting: str, value: Plain) -> None:
+    """What a module says that spells a setting in one way, whatever a text has."""
 
 
 def _all_spelled(readings: Sequence[Reading], setting: str, value: Plain, framework: str) -> Iterator[str]:

@@ -25,7 +25,7 @@ _OF_EVERY_RELEASE = (
     frozenset(("--micro-batch-size", "--batch-size")),
 )
 """Flags by which a file is told to be Megatron's parser, the newer and the older name of each."""
-_OF_PIPELINES = frozenset(("--pipeline-model-parallel-size", "--no-pipeline-parallel"))
+_OF_PIPELINES = frozenset(("--pipeline-model-parallel-size", "--no-pipeline-parallel", "--pipe-parallel-size"))
 """Flags of which a parser has one at least where its program can build a pipeline."""
 
 _FROM_CLASSES = "ArgumentGroupFactory"

@@ -105,6 +105,9 @@ def _megatron(given: Given) -> Iterator[Claim]:
         if known(claim.value) != "":
             yield claim
     yield from one(given, "megatron_lm_recompute_granularity", "checkpointing.activations", word)
+    counted = _RECOMPUTED.get(str(given.known("megatron_lm_recompute_method")))
+    if counted is not None:
+        yield from whole(given, "megatron_lm_recompute_num_layers", counted)
     yield from switched(given, "megatron_lm_optimizer_cpu_offload", "sharding.offload_optimizer", "cpu", "none")
 
 
@@ -115,8 +118,9 @@ _MEGATRON_COUNTS = {
     "context_parallel_size": "parallel.context",
     "expert_model_parallel_size": "parallel.expert",
     "expert_tensor_parallel_size": "parallel.expert_tensor",
-    "recompute_num_layers": "checkpointing.layers",
 }
+_RECOMPUTED = {"block": "checkpointing.layers", "uniform": "checkpointing.unit"}
+"""What the number of layers beside a method of recomputation is: of a stage, or recomputed together."""
 
 
 # Degrees

@@ -8,7 +8,14 @@ from dtlint.frameworks import Claim, Member, NamedFile, Reading
 from dtlint.frameworks.arguments import stretch, texts
 from dtlint.frameworks.megatron.combinations import excluded_flags, refused_combinations
 from dtlint.frameworks.megatron.cuts import misfit_cuts
-from dtlint.frameworks.megatron.flags import inert_flags, needed_flags, removed_flags, unknown_flags, unused_config
+from dtlint.frameworks.megatron.flags import (
+    inert_flags,
+    later_flags,
+    needed_flags,
+    removed_flags,
+    unknown_flags,
+    unused_config,
+)
 from dtlint.frameworks.megatron.forks import foreign_flags, fork_claims
 from dtlint.frameworks.megatron.given import SWITCHED_OFF, Given, has_deepspeed, read_flags, switched
 from dtlint.frameworks.megatron.meanings import MEANINGS, Meaning
@@ -16,7 +23,7 @@ from dtlint.frameworks.megatron.model import model_claims
 from dtlint.frameworks.megatron.pipeline import pipeline_claims
 from dtlint.frameworks.megatron.restored import restored_claims
 from dtlint.frameworks.megatron.slime import is_slime, slime_claims
-from dtlint.frameworks.megatron.spelling import spell
+from dtlint.frameworks.megatron.spelling import spell, spell_as_stated
 from dtlint.frameworks.megatron.swift import is_swift, swift_claims
 from dtlint.frameworks.megatron.training import ramp_members, training_claims
 from dtlint.frameworks.megatron.values import invalid_values
@@ -25,7 +32,7 @@ from dtlint.languages.traced import Word, setting_of
 from dtlint.source import Span
 from dtlint.value import Setting, Value
 
-__all__ = ["read_arguments", "recognise", "spell"]
+__all__ = ["read_arguments", "recognise", "spell", "spell_as_stated"]
 
 LAYER = "megatron-arguments"
 
@@ -75,7 +82,7 @@ def read_arguments(words: Sequence[Word], place: Span) -> Reading:
         open=given.open or _elsewhere(given),
         unread=_replaced(given),
         collections=_collections(given, swift),
-        refuses=frozenset() if swift else excluded_flags(given),
+        refuses=frozenset() if swift else excluded_flags(given) | later_flags(given),
         foreign=() if swift or is_slime(given) else foreign_flags(given),
     )
 

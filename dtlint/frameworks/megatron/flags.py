@@ -8,7 +8,7 @@ from functools import cache
 from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import meant, misspelt_flag, texts
 from dtlint.frameworks.megatron.given import Given, has_deepspeed
-from dtlint.frameworks.megatron.known import Flag, known_flag, training_names
+from dtlint.frameworks.megatron.known import Flag, known_flag, known_flags, training_names
 from dtlint.frameworks.options import Option
 from dtlint.frameworks.renamed import without_doubled
 
@@ -105,11 +105,25 @@ def _without_effect(option: Option, why: str, setting: str) -> Member:
     return Member(option.place, {**fields, **texts(option.place, matters=matters)})
 
 
+def later_flags(given: Given) -> frozenset[str]:
+    """The flags of later releases than the last that takes a flag of the given ones: no parser has both, for what came
+    later refuses the old one. Not those that stand for the old ones: who writes them moves to a later release.
+    """
+    rows = [row for option in given.flags.values() if (row := known_flag(option.spelled)) is not None]
+    refused = [row for row in rows if row.effect == "refused" and not (row.deepspeed and has_deepspeed(given))]
+    last = min((_number(row.last) for row in refused), default=None)
+    if last is None:
+        return frozenset()
+    renamed = {row.instead for row in rows}
+    later = (row.name for row in known_flags() if row.first and _number(row.first) > last)
+    return frozenset(later) - renamed
+
+
 def _removed(given: Given) -> Iterator[Member]:
     deepspeed = has_deepspeed(given)
     for option in given.flags.values():
         row = known_flag(option.spelled)
-        if row is not None and row.last and not (row.deepspeed and deepspeed):
+        if row is not None and row.training and row.last and not (row.deepspeed and deepspeed):
             fields = {"first": row.first, "last": row.last, "instead": row.instead, "effect": row.effect, "of": ""}
             newer, came = _newer_than(row, given)
             both = {"beside": newer.spelled, "came": came} if newer is not None else {}
@@ -129,7 +143,9 @@ def _excludes(gone: Flag, newer: Flag) -> bool:
     """Whether a flag that is gone had left before another came: by releases where the parser still knows it and
     refuses it, and by days too where it does not, since commits between two releases have both.
     """
-    if not newer.first or _number(newer.first) <= _number(gone.last) or (gone.deepspeed and newer.deepspeed):
+    if not newer.training or not newer.first or (gone.deepspeed and newer.deepspeed):
+        return False
+    if _number(newer.first) <= _number(gone.last):
         return False
     return gone.effect == "refused" or (gone.effect == "" and "" < gone.went < newer.came)
 

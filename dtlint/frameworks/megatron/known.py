@@ -43,6 +43,12 @@ def known_flag(name: str) -> Flag | None:
 
 
 @cache
+def known_flags() -> tuple[Flag, ...]:
+    """Every row."""
+    return tuple(_row(line) for line in _text().splitlines() if line.startswith("--"))
+
+
+@cache
 def training_names() -> tuple[str, ...]:
     """The flags of the training scripts' own parser, without those of other scripts."""
     return tuple(line.partition(",")[0] for line in _text().splitlines() if ",training," in line)

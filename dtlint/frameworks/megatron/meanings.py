@@ -29,6 +29,8 @@ _INTEGERS = {
     "tensor-model-parallel-size": "parallel.tensor",
     "model-parallel-size": "parallel.tensor",
     "pipeline-model-parallel-size": "parallel.pipeline",
+    "model-parallel-size": "parallel.tensor",
+    "pipe-parallel-size": "parallel.pipeline",
     "context-parallel-size": "parallel.context",
     "expert-model-parallel-size": "parallel.expert",
     "expert-tensor-parallel-size": "parallel.expert_tensor",
@@ -83,6 +85,9 @@ _FIXED: tuple[tuple[str, str, Plain], ...] = (
     ("use-flash-attn-triton", "attention.flash", True),
     ("recompute-activations", "checkpointing.activations", "selective"),
     ("checkpoint-activations", "checkpointing.activations", "full"),
+    ("distribute-saved-activations", "checkpointing.partitioned", True),
+    ("distribute-checkpointed-activations", "checkpointing.partitioned", True),
+    ("partition-activations", "checkpointing.partitioned", True),
     ("enable-zbh1-pipeline", "schedule.kind", "zb1p"),
 )
 
@@ -93,6 +98,9 @@ MEANINGS: Mapping[str, Meaning] = {
     "clip-grad": Meaning("optimizer.clip", "number"),
     "optimizer": Meaning("optimizer.name", "word"),
     "recompute-granularity": Meaning("checkpointing.activations", "word", words=_same("none selective full")),
+    "activations-checkpoint-method": Meaning(
+        "checkpointing.activations", "word", words={"uniform": "full", "block": "full"}
+    ),
     "moe-token-dispatcher-type": Meaning(
         "communication.moe_dispatcher", "word", words={**_same("allgather alltoall flex"), "alltoall_seq": "alltoall"}
     ),

@@ -12,19 +12,37 @@ from dtlint.languages.traced import Word, setting_of
 from dtlint.value import Origin, Unknown
 
 ENDS = ("decoder-first-pipeline-num-layers", "decoder-last-pipeline-num-layers")
+_OLD_WAYS, _OLD_STAGES = "model-parallel-size", "pipe-parallel-size"
+"""The degrees of the programs of 2019 and 2020."""
 EXTRAS = ("account-for-embedding-in-pipeline-split", "account-for-loss-in-pipeline-split")
 
 
 def pipeline_claims(given: Given) -> Iterator[Claim]:
     """Chunks per rank and layers per stage, from whichever of the flags is given."""
+    yield from _old_engine(given)
     yield from _chunks_of_layers(given)
     yield from _layout(given)
     yield from _hybrid(given)
     yield from _uneven(given)
 
 
+def _old_engine(given: Given) -> Iterator[Claim]:
+    """What the examples of DeepSpeed before Megatron-DeepSpeed built: with --pipe-parallel-size 0, or without it, no
+    pipeline (DeepSpeedExamples, Megatron-LM-v1.1.5-3D_parallelism: "Disable with 0").
+    """
+    size = given.anchor(_OLD_STAGES)
+    if size is None:
+        own = given.anchor(_OLD_WAYS)
+        if own is not None and not given.open and not given.has("pipeline-model-parallel-size"):
+            yield Claim("parallel.pipeline_engine", setting_of(own, False), "--" + _OLD_WAYS)
+    elif given.number(_OLD_STAGES) == 0:
+        yield Claim("parallel.pipeline", setting_of(size, 1), "--" + _OLD_STAGES)
+        yield Claim("parallel.pipeline_engine", setting_of(size, False), "--" + _OLD_STAGES)
+
+
 def _chunks_of_layers(given: Given) -> Iterator[Claim]:
-    """--num-layers-per-virtual-pipeline-stage L: a rank's layers/stages layers in chunks of L."""
+    """--num-layers-per-virtual-pipeline-stage L: a rank's layers/stages layers in chunks of L. The number of chunks is
+    told by the flag, for L is another number."""
     flag = "num-layers-per-virtual-pipeline-stage"
     word = given.word(flag)
     if word is None:
@@ -35,7 +53,8 @@ def _chunks_of_layers(given: Given) -> Iterator[Claim]:
         how = "--set parallel.virtual_pipeline=N"
         yield Claim("parallel.virtual_pipeline", Unknown(reason, how, _origin(word)), "--" + flag)
         return
-    yield Claim("parallel.virtual_pipeline", setting_of(word, max(1, layers // stages // size)), "--" + flag)
+    chunks = setting_of(given.flags[flag].flag, max(1, layers // stages // size))
+    yield Claim("parallel.virtual_pipeline", chunks, "--" + flag)
 
 
 def _layout(given: Given) -> Iterator[Claim]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dtlint.frameworks import Reading
 from dtlint.frameworks.megatron.known import known_flag
 from dtlint.frameworks.megatron.meanings import MEANINGS, PREFERRED, SPELLINGS, Meaning
-from dtlint.value import Plain
+from dtlint.frameworks.megatron.swift import INTEGERS
+from dtlint.frameworks.options import canonical
+from dtlint.value import Plain, Value
 
+_LAYERS_OF_CHUNK = "--num-layers-per-virtual-pipeline-stage"
 _DEEPSPEED = {
     "parallel.expert": "--moe-expert-parallel-size {}",
     "model.experts_per_token": "--topk {}",
@@ -13,6 +17,29 @@ _DEEPSPEED = {
     "sharding.stage": "",
 }
 _DEEPSPEED_RECOMPUTATION = "--checkpoint-activations --deepspeed-activation-checkpointing"
+
+
+def spell_as_stated(reading: Reading, setting: str, value: Plain) -> str | None:
+    """A setting by the flag that states it in a command line, where that is another than the usual one."""
+    claim = next((each for each in reading.claims if each.setting == setting and isinstance(each.value, Value)), None)
+    if claim is None:
+        return None
+    if claim.name == _LAYERS_OF_CHUNK:
+        return _chunk(reading, value)
+    name = canonical(claim.name)
+    meaning = MEANINGS.get(name)
+    counted = meaning is not None and meaning.setting == setting and meaning.kind in ("integer", "number")
+    return f"{claim.name} {_written(meaning, value)}" if counted or INTEGERS.get(name) == setting else None
+
+
+def _chunk(reading: Reading, chunks: Plain) -> str | None:
+    """The layers of a chunk, where the layers of a stage are known and make so many chunks."""
+    known = {each.setting: each.value.value for each in reading.claims if isinstance(each.value, Value)}
+    layers, stages = known.get("model.layers"), known.get("parallel.pipeline")
+    if not isinstance(layers, int) or not isinstance(stages, int) or not isinstance(chunks, int):
+        return None
+    whole = stages > 0 and chunks > 0 and layers % (stages * chunks) == 0
+    return f"{_LAYERS_OF_CHUNK} {layers // stages // chunks}" if whole else None
 
 
 def spell(setting: str, value: Plain, framework: str = "megatron") -> str | None:

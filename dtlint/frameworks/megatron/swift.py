@@ -12,7 +12,7 @@ from dtlint.languages.traced import Word
 from dtlint.value import default
 
 _LORA_RANK = 8  # swift/megatron/arguments/megatron_args.py, ms-swift 3602360a
-_INTEGERS = {
+INTEGERS = {
     "virtual-pipeline-model-parallel-size": "parallel.virtual_pipeline",
     "max-length": "data.sequence_length",
     "ddp-timeout": "launch.timeout_seconds",
@@ -31,7 +31,7 @@ def swift_claims(given: Given) -> Iterator[Claim]:
     """Claims of ms-swift's own flags; none for other command lines."""
     if not is_swift(given):
         return
-    for flag, setting in _INTEGERS.items():
+    for flag, setting in INTEGERS.items():
         word = given.word(flag)
         if word is not None:
             value = integer(word) if flag != "max-length" or given.has("packing") else bound(word)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from dtlint.frameworks import Claim, Member
 from dtlint.frameworks.arguments import texts
+from dtlint.frameworks.keys import EXCHANGES
 from dtlint.frameworks.megatron.given import Given
 from dtlint.frameworks.megatron.known import known_flag
 from dtlint.frameworks.options import integer, literal_place, whole
@@ -16,6 +17,13 @@ _STAGES = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_params": 3}
 _FSDP = ("use-megatron-fsdp", "use-custom-fsdp")
 _PRECISIONS = ("bf16", "fp16", "fp8-format", "fp4-format", "fp8-e4m3", "fp8-hybrid")
 _BYTES = {"fp32": 4, "bf16": 2}
+_METHODS = (
+    ("activations-checkpoint-method", "activations-checkpoint-num-layers"),
+    ("recompute-method", "recompute-num-layers"),
+)
+_COUNTED = {"block": "checkpointing.layers", "uniform": "checkpointing.unit"}
+"""What the number of layers beside a method is."""
+_OLD_UNIT = "checkpoint-num-layers"
 OLD_MICRO_BATCH = "--batch-size"
 """The micro batch of releases before core_v0.1 (2019 and 2020), whose other flags say what a rank is."""
 MOST_SIZES = 200
@@ -30,6 +38,7 @@ def training_claims(given: Given) -> Iterator[Claim]:
     yield from _sharding(given)
     yield from _sequence_parallelism(given)
     yield from _recomputation(given)
+    yield from _context_exchange(given)
     yield from _buckets(given)
     yield from _old_micro_batch(given)
     yield from _ramp(given)
@@ -107,13 +116,27 @@ def _sequence_parallelism(given: Given) -> Iterator[Claim]:
 
 
 def _recomputation(given: Given) -> Iterator[Claim]:
-    """--recompute-activations means selective; a number of layers is one of the stage's only under method block."""
+    """--recompute-activations means selective; a number of layers is one of the stage's under method block, and of
+    those that are recomputed together otherwise."""
     if given.has("recompute-activations"):
         flag = given.flags["recompute-activations"].flag
         yield Claim("checkpointing.activations", setting_of(flag, "selective"), "--recompute-activations")
-    method, layers = given.word("recompute-method"), given.word("recompute-num-layers")
-    if method is not None and method.text == "block" and layers is not None:
-        yield Claim("checkpointing.layers", integer(layers), "--recompute-num-layers")
+    for method, layers in _METHODS:
+        told, count = given.word(method), given.word(layers)
+        if told is not None and count is not None and told.text in _COUNTED:
+            yield Claim(_COUNTED[told.text], integer(count), "--" + layers)
+    old = given.word(_OLD_UNIT)
+    if old is not None and given.has("checkpoint-activations"):
+        yield Claim("checkpointing.unit", integer(old), "--" + _OLD_UNIT)
+
+
+def _context_exchange(given: Given) -> Iterator[Claim]:
+    """--cp-comm-type, one for all layers or one for each."""
+    option = given.flags.get("cp-comm-type")
+    kinds = {word.text for word in option.values} if option is not None else set()
+    kind = EXCHANGES.get(kinds.pop() or "") if len(kinds) == 1 else None
+    if option is not None and option.value is not None and kind is not None:
+        yield Claim("parallel.context_exchange", setting_of(option.value, kind), option.spelled)
 
 
 def _buckets(given: Given) -> Iterator[Claim]:

@@ -14,6 +14,7 @@ from dtlint.frameworks.dotted_keys import Keys, hiding, keys_of, launcher_by_def
 from dtlint.frameworks.hydra.command_line import config_name, keys_given, option, overrides
 from dtlint.frameworks.hydra.omegaconf import resolved
 from dtlint.frameworks.interpreter import program_name
+from dtlint.frameworks.keys import EXCHANGES
 from dtlint.frameworks.lengths import BOUNDS
 from dtlint.frameworks.lightning.trainer import devices
 from dtlint.frameworks.nemo.spelling import NAMES, spell_in
@@ -242,6 +243,7 @@ def _megatron(keys: Keys) -> Iterator[Claim]:
     for name in _FLAGS:
         yield from one(keys, NAMES[name], name, flag)
     yield from one(keys, NAMES["communication.moe_dispatcher"], "communication.moe_dispatcher", word)
+    yield from worded(keys, NAMES["parallel.context_exchange"], "parallel.context_exchange", EXCHANGES)
     yield from _training(keys)
     yield from _precision(keys)
     yield from _recomputation(keys)
@@ -289,8 +291,10 @@ def _precision(keys: Keys) -> Iterator[Claim]:
 def _recomputation(keys: Keys) -> Iterator[Claim]:
     """ "block" recomputes so many layers of a stage, "uniform" all of them in groups of that size."""
     yield from worded(keys, NAMES["checkpointing.activations"], "checkpointing.activations", _GRANULARITIES)
-    if keys.known("model.activations_checkpoint_method") == "block":
-        yield from one(keys, NAMES["checkpointing.layers"], "checkpointing.layers", whole_number)
+    counted = {"block": "checkpointing.layers", "uniform": "checkpointing.unit"}
+    name = counted.get(str(keys.known("model.activations_checkpoint_method")))
+    if name is not None:
+        yield from one(keys, NAMES[name], name, whole_number)
 
 
 def _sharding(keys: Keys) -> Iterator[Claim]:

@@ -10,6 +10,7 @@ from dtlint.frameworks.hydra.command_line import overrides
 from dtlint.frameworks.keys import claims_of
 from dtlint.frameworks.nemo.recipes import (
     BRIDGE,
+    BRIDGE_ARGUMENTS,
     NEMO,
     Table,
     model_of,
@@ -128,6 +129,8 @@ def _reading(built: Built, words: Sequence[Word]) -> Reading:
     recipe = _is_recipe(built)
     table = NEMO if recipe else BRIDGE
     _configure(built, recipe)
+    if not recipe:
+        _with_arguments(built)
     root = node_of(built, built.span)
     keys = dotted_keys.keys_of(root, overrides(words)) if root is not None else Keys({})
     model = "model.config" if recipe else "model"
@@ -268,6 +271,15 @@ def _fsdp_switch(built: Built, recipe: bool) -> Setting | None:
 
 def _certain(switch: Setting | None) -> bool:
     return switch is None or isinstance(switch, Value)
+
+
+def _with_arguments(built: Built) -> None:
+    """What a recipe's function of Megatron-Bridge is called with, where nothing is assigned over it."""
+    for name, part in built.given.items():
+        section, _, attribute = BRIDGE_ARGUMENTS.get(name, "").partition(".")
+        owner = built.attribute(section, built.span) if section else None
+        if isinstance(owner, Built) and not isinstance(part, Built):
+            owner.fields.setdefault(attribute, part)
 
 
 def _configure(built: Built, recipe: bool) -> None:

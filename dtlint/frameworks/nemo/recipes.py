@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dtlint.frameworks import Claim, Reading
 from dtlint.frameworks.deepspeed.values import flag, number, whole_number, word
 from dtlint.frameworks.dotted_keys import written_name
-from dtlint.frameworks.keys import Meaning
+from dtlint.frameworks.keys import EXCHANGES, Meaning
 from dtlint.frameworks.program import model_claim
 from dtlint.languages.json_tree import Node, setting
 from dtlint.languages.python.built import Built, Part
@@ -51,6 +51,9 @@ def _model(prefix: str) -> dict[str, Meaning]:
     found[f"{prefix}.recompute_granularity"] = Meaning("checkpointing.activations", words=_GRANULARITY)
     found[f"{prefix}.gated_linear_unit"] = Meaning("model.gated_mlp", flag)
     found[f"{prefix}.share_embeddings_and_output_weights"] = Meaning("model.tied_embeddings", flag)
+    found[f"{prefix}.cp_comm_type"] = Meaning(
+        "parallel.context_exchange", words={str(name): kind for name, kind in EXCHANGES.items()}
+    )
     found[f"{prefix}.moe_token_dispatcher_type"] = Meaning("communication.moe_dispatcher", word)
     return found
 
@@ -88,6 +91,21 @@ BRIDGE: Table = {
     **_model("model"),
 }
 """NVIDIA-NeMo/Megatron-Bridge 067f987 src/megatron/bridge/training/config.py."""
+
+_PARALLELISMS = {
+    "tensor_parallelism": "tensor_model_parallel_size", "pipeline_parallelism": "pipeline_model_parallel_size",
+    "virtual_pipeline_parallelism": "virtual_pipeline_model_parallel_size",
+    "context_parallelism": "context_parallel_size", "expert_parallelism": "expert_model_parallel_size",
+    "sequence_parallelism": "sequence_parallel",
+}  # fmt: skip
+BRIDGE_ARGUMENTS: Mapping[str, str] = {
+    **{name: f"model.{name}" for name in (*_DEGREES, "sequence_parallel", "seq_length")},
+    **{name: f"model.{attribute}" for name, attribute in _PARALLELISMS.items()},
+    **{name: f"train.{name}" for name in ("global_batch_size", "micro_batch_size", "train_iters")},
+}
+"""Attributes that the arguments of a recipe's function set: NVIDIA-NeMo/Megatron-Bridge 5d194b9 and 19bdca9, the
+keyword arguments in src/megatron/bridge/recipes (since 2026-02 the functions take none).
+"""
 
 _PATHS = {"ddp": ("trainer.strategy.ddp", "ddp"), "optimizer": ("optim.config", "optimizer")}
 
