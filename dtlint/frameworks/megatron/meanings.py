@@ -27,7 +27,6 @@ def _same(words: str) -> Mapping[str, str]:
 
 _INTEGERS = {
     "tensor-model-parallel-size": "parallel.tensor",
-    "model-parallel-size": "parallel.tensor",
     "pipeline-model-parallel-size": "parallel.pipeline",
     "model-parallel-size": "parallel.tensor",
     "pipe-parallel-size": "parallel.pipeline",
