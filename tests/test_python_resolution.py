@@ -158,6 +158,36 @@ CONFIGURED = {
 }
 
 
+NAMED = "import json\nimport sys\nimport tomllib\nimport yaml\nfrom pathlib import Path\n"
+BY_NAME = {
+    "c = yaml.safe_load(open(sys.argv[1]))\nshow(c['trainer']['devices'])": 4,
+    "def main(path):\n    with open(path) as f:\n        c = yaml.safe_load(f)\n    show(c['trainer']['devices'])\n"
+    "main(sys.argv[1])": 4,
+    "with open(sys.argv[1], 'rb') as f:\n    c = tomllib.load(f)\nshow(c['trainer']['devices'])": 4,
+    "c = json.loads(Path(sys.argv[1]).read_text())\nshow(c['trainer']['devices'])": 4,
+    "name = sys.argv[1] if len(sys.argv) > 1 else 'other.yaml'\n"
+    "c = yaml.safe_load(open(name))\nshow(c['trainer']['devices'])": 4,
+    "words = sys.argv[1:]\nshow(words[0])": "conf/main.yaml",
+    "show((len(sys.argv), sys.argv[-1]))": (3, "7"),
+    "show(int(sys.argv[2]))": 7,
+    "show(sys.argv[3])": "?",
+    "sys.argv.pop(1)\nshow(sys.argv[1])": "?",
+    "import argparse\np = argparse.ArgumentParser()\np.add_argument('config')\np.add_argument('seed', type=int)\n"
+    "p.add_argument('--lr', type=float)\na = p.parse_args()\nshow((a.config, a.seed))": ("conf/main.yaml", 7),
+    "import argparse\np = argparse.ArgumentParser()\np.add_argument('config')\na = p.parse_args()\nshow(a.config)": "?",
+}
+
+
+@pytest.mark.parametrize(("text", "value"), BY_NAME.items(), ids=range(len(BY_NAME)))
+def test_the_words_behind_the_script_are_known_by_their_places(text: str, value: object) -> None:
+    assert plain(configured(NAMED + text, "conf/main.yaml", "7")) == value
+
+
+def test_a_key_of_a_file_is_certain_where_every_word_is_known() -> None:
+    text = f"{NAMED}c = yaml.safe_load(open(sys.argv[1]))\nshow(c['trainer']['devices'])"
+    assert _kind(configured(text, "conf/main.yaml")) == "written"
+
+
 @pytest.mark.parametrize(("text", "value"), CONFIGURED.items(), ids=range(len(CONFIGURED)))
 def test_a_config_file_that_the_program_loads(text: str, value: object) -> None:
     assert plain(configured(text)) == value

@@ -193,7 +193,9 @@ class Joiner:
         runs = merged(runs)
         runs.extend(self._unlaunched(runs))
         self._follower.read_ahead(())
+        told_of = {path: source for run in runs for path, source in run.told_of.items()}
         sources = {**self._sources, **{source.path: source for run in runs for source in run.sources}}
+        sources = {**sources, **{path: source for path, source in told_of.items() if path not in sources}}
         shown = frozenset(sources) if focus is None else focus
         found = (*problems, *dict.fromkeys(self._follower.problems))
         return RunSet(tuple(runs), found, tuple(sources.values()), shown, tuple(self._remarks))

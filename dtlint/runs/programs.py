@@ -173,7 +173,7 @@ def _with_words(program: Program, words: tuple[Word, ...] | None) -> Program:
 
 
 def config_finder(entry: Source, tree: Tree) -> Callable[[str], Node | None]:
-    """Reads YAML and JSON files from the script's folder, the folders above it, or the root."""
+    """Reads YAML, JSON and TOML files from the script's folder, the folders above it, or the root."""
     folder = entry.file.parent if entry.file is not None else tree.current
     known: dict[str, Node | None] = {}
 
@@ -187,7 +187,7 @@ def config_finder(entry: Source, tree: Tree) -> Callable[[str], Node | None]:
 
 
 def _config(tree: Tree, file: Path) -> Node | None:
-    if file.suffix not in (".yaml", ".yml", ".json"):
+    if file.suffix not in (".yaml", ".yml", ".json", ".toml"):
         return None
     try:
         source = tree.source(file)
@@ -198,8 +198,11 @@ def _config(tree: Tree, file: Path) -> Node | None:
 
 def _config_tree(source: Source) -> Node | None:
     from dtlint.languages.json import read_json
+    from dtlint.languages.toml import read_toml
     from dtlint.languages.yaml import read_yaml
 
+    if source.path.endswith(".toml"):
+        return read_toml(source).root
     return (read_json(source) if source.path.endswith(".json") else read_yaml(source)).root
 
 

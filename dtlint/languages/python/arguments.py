@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.constants import evaluate
@@ -87,9 +87,15 @@ def _default(place: Place, node: ast.Call, words: Mapping[str, ast.expr], action
     if action in ("store_true", "store_false"):
         return Value(action == "store_false", origin)
     required = words.get("required")
-    if isinstance(required, ast.Constant) and required.value is True:
+    if _has_a_place(node, words) or (isinstance(required, ast.Constant) and required.value is True):
         return Unknown("the command must pass it", "", origin)
     return Value(None, origin)
+
+
+def _has_a_place(node: ast.Call, words: Mapping[str, ast.expr]) -> bool:
+    """Whether an argument has no flag, and so has to be there: `add_argument("config")`."""
+    flags = [item.value for item in node.args if isinstance(item, ast.Constant) and isinstance(item.value, str)]
+    return "nargs" not in words and not any(flag.startswith("-") for flag in flags)
 
 
 def _dataclass_fields(program: Program, module: Module) -> Iterator[tuple[str, Argument]]:
@@ -140,6 +146,7 @@ def parse_words(declared: Mapping[str, Argument], words: tuple[Word, ...]) -> di
     flags = {flag: name for name, argument in declared.items() for flag in argument.flags if flag.startswith("-")}
     denials = {f"--no-{flag[2:]}": name for flag, name in flags.items() if declared[name].action in _DENIABLE}
     given: dict[str, Setting] = {}
+    others: list[Word] = []
     index = 0
     while index < len(words):
         shown, _, tail = words[index].shown.partition("=")
@@ -147,6 +154,8 @@ def parse_words(declared: Mapping[str, Argument], words: tuple[Word, ...]) -> di
         index += 1
         if not name and shown in denials:
             given[denials[shown]] = setting_of(words[index - 1], False)
+        elif not name:
+            others.append(words[index - 1])
         if not name:
             continue
         argument = declared[name]
@@ -159,7 +168,17 @@ def parse_words(declared: Mapping[str, Argument], words: tuple[Word, ...]) -> di
             index += 1
         elif argument.action in ("flag", "BooleanOptionalAction"):
             given[name] = setting_of(words[index - 1], True)
-    return given
+    return {**given, **_by_place(declared, others)}
+
+
+def _by_place(declared: Mapping[str, Argument], words: Sequence[Word]) -> dict[str, Setting]:
+    """What words without a flag give the arguments that have none, where there are as many of them: a flag that is not
+    known may take a word for itself.
+    """
+    names = [name for name, argument in declared.items() if argument.flags and argument.flags[0][:1] != "-"]
+    if len(names) != len(words) or any(word.many or word.shown.startswith("-") for word in words):
+        return {}
+    return {name: _typed(word, declared[name]) for name, word in zip(names, words, strict=True)}
 
 
 def dotted_words(words: tuple[Word, ...]) -> dict[str, Setting]:

@@ -1,4 +1,6 @@
-"""Values of YAML and JSON files that a program loads: `OmegaConf.load(path)`, `yaml.safe_load(file)`, `@hydra.main`."""
+"""Values of YAML, JSON and TOML files that a program loads: `OmegaConf.load(path)`, `yaml.safe_load(file)`,
+`tomllib.load(file)`, `@hydra.main`.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ from posixpath import dirname, join, normpath
 from dtlint.languages.json_tree import Node, member, setting
 from dtlint.languages.python.arithmetic import as_sure_as
 from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.command_words import is_whole
 from dtlint.languages.python.entered import takes_config
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.names import lookup, qualified
@@ -18,11 +21,18 @@ from dtlint.languages.python.program import config_file, given_argument, given_b
 from dtlint.record import NamedTuple
 from dtlint.value import Setting, Unknown, Value
 
-_LOADERS = frozenset(("omegaconf.OmegaConf.load", "yaml.safe_load", "yaml.full_load", "yaml.load", "json.load"))
+_TOML = frozenset(f"{package}.{loader}" for package in ("tomllib", "tomli", "toml") for loader in ("load", "loads"))
+_LOADERS = _TOML.union(
+    ("omegaconf.OmegaConf.load", "yaml.safe_load", "yaml.full_load", "yaml.load", "json.load", "json.loads")
+)
+_READS = frozenset(("read", "read_text", "read_bytes", "open"))
+"""Methods of a file, or of its path, that lead to what is in it."""
 _COPIES = frozenset(("omegaconf.OmegaConf.to_container", "omegaconf.OmegaConf.to_object", "dict"))
 _MAIN = "hydra.main"
 _REFERENCE = re.compile(r"\$\{([\w.]+)\}")
 _MOST_KEYS = 12
+_MOST_READS = 4
+"""Most calls that a path is wrapped in: `json.loads(Path(path).open().read())`."""
 _MISSING = "???"
 
 
@@ -82,6 +92,7 @@ def _as_launched(place: Place, found: Located) -> Setting | None:
     given, certain = given_argument(place.program, f"{name}=")
     if given is not None:
         return given
+    certain = certain or is_whole(place)
     node = member(found.root, *found.keys)
     if node is None or node.kind in ("object", "array"):
         return None
@@ -150,17 +161,29 @@ def _loaded(place: Place, node: ast.Call, evaluate: Evaluate) -> Located | None:
     return _file(place, path) if isinstance(path, Value) else None
 
 
-def _opened(place: Place) -> Place:
-    """The path that a file handle was opened by; the place itself, if it is no handle."""
+def _opened(place: Place, levels: int = _MOST_READS) -> Place:
+    """The path of the file that something is read from: a handle (`open(path)`), a text (`path.read_text()`), the path
+    itself.
+    """
+    node = _handle(place)
+    read = _read_from(place, node) if levels and isinstance(node, ast.Call) else None
+    return _opened(place.inner(read), levels - 1) if read is not None else place
+
+
+def _handle(place: Place) -> ast.AST:
+    """The call that opens what a name stands for, if only one does."""
     node = place.node
-    if isinstance(node, ast.Name):
-        holder, bindings = lookup(place.scope, node.id)
-        handles = [item.node for item in bindings if isinstance(item.node, ast.Call)]
-        if holder is not None and len(handles) == len(bindings) == 1:
-            node = handles[0]
-    if isinstance(node, ast.Call) and dotted(node.func) == "open" and node.args:
-        return place.inner(node.args[0])
-    return place
+    holder, bindings = lookup(place.scope, node.id) if isinstance(node, ast.Name) else (None, [])
+    handles = [item.node for item in bindings if isinstance(item.node, ast.Call)]
+    return handles[0] if holder is not None and len(handles) == len(bindings) == 1 else node
+
+
+def _read_from(place: Place, node: ast.Call) -> ast.expr | None:
+    """What `open(path)`, `Path(path)` and `path.read_text()` begin with."""
+    if isinstance(node.func, ast.Attribute) and node.func.attr in _READS:
+        return node.func.value
+    opens = dotted(node.func) == "open" or qualified(place.module, node.func, place.scope) == ("pathlib.Path",)
+    return node.args[0] if opens and node.args else None
 
 
 def _file(place: Place, path: Value) -> Located | None:

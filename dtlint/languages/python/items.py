@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dtlint.languages.python.arithmetic import Known, as_sure_as, computed, written
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.choices import LEFT_OUT, combined, joined, options, over, same
+from dtlint.languages.python.command_words import word_of
 from dtlint.languages.python.constants import evaluate, holds, is_symbol, live_ways, merged
 from dtlint.languages.python.dicts import Passed, changed_on_the_way, is_changed, unpacked_dict
 from dtlint.languages.python.documents import document_value
@@ -153,6 +154,9 @@ def _item(place: Place, holder: Place | Unknown, key: Known) -> Known:
         return holder
     if isinstance(key, Unknown):
         return key._replace(means="")
+    told = word_of(holder, key.value)
+    if told is not None:
+        return unknown(place, "it depends on a condition") if isinstance(told, Choice) else told
     for name, item in _items(holder):
         if same(name, key.value):
             value = evaluate(holder.inner(item))
