@@ -391,6 +391,26 @@ opt.step()
     assert ("code.wrong_microsteps" in found(text)) is wrong
 
 
+MEANS = """
+def mean_of(t):
+    total = t.clone()
+    dist.all_reduce(total)
+    return total / world
+
+def shown_mean_of(t):
+    total = t.detach().clone()
+    dist.all_reduce(total)
+    return total / world
+
+@torch.no_grad()
+def frozen_mean_of(t):
+    dist.all_reduce(t)
+    return t / world
+
+"""
+"""Functions that make a mean over the ranks of a tensor, and carry its gradients or none."""
+
+
 @pytest.mark.parametrize(
     ("loss", "wrong"),
     [
@@ -411,11 +431,28 @@ opt.step()
         ("loss = model(x) / steps_of(world)", False),
         ("loss = model(x) / (1 if world == 1 else 4)", False),
         ("loss = model(x) / (world if dist.is_initialized() else 1)", True),
+        ("aux = aux_of(x)\n    dist.all_reduce(aux)\n    aux = aux / world * 0.1\n    loss = model(x) + aux", True),
+        ("aux = aux_of(x)\n    aux /= dist.get_world_size()\n    loss = model(x)\n    loss += 0.1 * aux", True),
+        ("loss = sum([model(x), 0.1 * aux_of(x) / world])", True),
+        ("loss = model(x) + mean_of(aux_of(x))", True),
+        ("loss = model(x) + shown_mean_of(aux_of(x))", False),
+        ("loss = model(x) + frozen_mean_of(aux_of(x))", False),
+        ("loss = (model(x) + aux_of(x) / world) * world", False),
+        ("loss = model(x) + aux_of(x).detach() / world", False),
+        ("aux = aux_of(x)\n    dist.all_reduce(aux, op=dist.ReduceOp.AVG)\n    loss = model(x) + aux", False),
+        ("aux = aux_of(x)\n    shown = aux / world\n    loss = model(x) + aux", False),
     ],
 )
 def test_a_loss_that_is_averaged_twice(loss: str, wrong: bool) -> None:
-    text = f"for x in batches:\n    {loss}\n    loss.backward()\n    opt.step()\n"
+    text = f"{MEANS}for x in batches:\n    {loss}\n    loss.backward()\n    opt.step()\n"
     assert ("code.averaged_losses" in found(text)) is wrong
+
+
+def test_nothing_is_said_of_a_term_beside_an_exchange_that_carries_gradients() -> None:
+    text = "for x in batches:\n    loss = model(x) + gather(x) / world\n    loss.backward()\n    opt.step()\n"
+    own = "class Gather(torch.autograd.Function):\n    def backward(ctx, grad):\n        dist.all_reduce(grad)\n"
+    assert "code.averaged_losses" in found(text)
+    assert "code.averaged_losses" not in found(own + text)
 
 
 @pytest.mark.parametrize(
