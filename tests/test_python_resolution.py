@@ -188,6 +188,19 @@ def test_a_key_of_a_file_is_certain_where_every_word_is_known() -> None:
     assert _kind(configured(text, "conf/main.yaml")) == "written"
 
 
+def test_an_item_of_a_table_stands_where_it_is_chosen() -> None:
+    table = "WIDTHS = {'llama': 4, 'other': 8}\n"
+    text = f"{NAMED}{table}c = yaml.safe_load(open(sys.argv[1]))\nshow(WIDTHS[c['model']['name']])"
+    found = configured(text, "conf/main.yaml")
+    assert isinstance(found, Value)
+    assert found.origin.span is not None
+    assert (found.value, found.origin.span.text) == (4, "llama")
+    written = configured(f"{table}show(WIDTHS['llama'])")
+    assert isinstance(written, Value)
+    assert written.origin.span is not None
+    assert (written.value, written.origin.span.text) == (4, "4")
+
+
 @pytest.mark.parametrize(("text", "value"), CONFIGURED.items(), ids=range(len(CONFIGURED)))
 def test_a_config_file_that_the_program_loads(text: str, value: object) -> None:
     assert plain(configured(text)) == value

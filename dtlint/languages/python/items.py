@@ -117,7 +117,7 @@ def subscript(place: Place, node: ast.Subscript) -> Setting:
     if isinstance(key, Value) and isinstance(key.value, str):
         items = unpacked_dict(holder)
         if items is not None and key.value in items:
-            return as_sure_as(merged(place, items[key.value]), key)
+            return _chosen_by(node, as_sure_as(merged(place, items[key.value]), key), key)
         told = rest_argument(place, node.value, key.value)
         if told is not None:
             return told
@@ -160,9 +160,18 @@ def _item(place: Place, holder: Place | Unknown, key: Known) -> Known:
     for name, item in _items(holder):
         if same(name, key.value):
             value = evaluate(holder.inner(item))
-            sure = as_sure_as(value, key)
+            sure = _chosen_by(place.node, as_sure_as(value, key), key)
             return unknown(place, "it depends on a condition") if isinstance(sure, Choice) else sure
     return unknown(place, f"no item {key.value!r} is written out")
+
+
+def _chosen_by(node: ast.AST, value: Setting, key: Value) -> Setting:
+    """An item of a table (`DTYPES[args.dtype]`): it stands where the key was written that chooses it."""
+    literal = isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant | ast.UnaryOp)
+    if literal or not isinstance(value, Value) or key.origin.span is None:
+        return value
+    chain = tuple(dict.fromkeys((*value.origin.chain, *key.origin.chain)))
+    return value._replace(origin=key.origin._replace(kind=value.origin.kind, note=value.origin.note, chain=chain))
 
 
 def _items(holder: Place) -> Iterator[tuple[Plain, ast.expr]]:
