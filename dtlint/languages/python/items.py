@@ -16,6 +16,7 @@ from dtlint.languages.python.library import environment_value
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.objects import rest_argument
 from dtlint.languages.python.places import Place, conditions_at, guard_text, unknown
+from dtlint.languages.python.program import WORDS, given_argument
 from dtlint.languages.python.tree import Guard, Module
 from dtlint.value import Choice, Option, Plain, Setting, Unknown, Value
 
@@ -108,6 +109,8 @@ def subscript(place: Place, node: ast.Subscript) -> Setting:
     if in_file is not None:
         return in_file
     key = evaluate(place.inner(node.slice))
+    if names == (WORDS,):
+        return _passed_word(place, key)
     if len(names) == 1 and any(_names_member(names[0], option) for option in options(key)):
         return combined(
             place, [Option(option.guard, _member(place, names[0], option.value)) for option in options(key)]
@@ -128,6 +131,13 @@ def subscript(place: Place, node: ast.Subscript) -> Setting:
         for option in options(key)
     ]
     return combined(place, found)
+
+
+def _passed_word(place: Place, key: Setting) -> Setting:
+    """`sys.argv[1]`: the word of the launch."""
+    number = key.value if isinstance(key, Value) else None
+    passed = given_argument(place.program, f"{WORDS}[{number}]")[0] if isinstance(number, int) else None
+    return passed or unknown(place, "a word of the command, which no launch here passes")
 
 
 def _as_written(holder: Place, end: Place | Unknown) -> Place | Unknown:
