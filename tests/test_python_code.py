@@ -751,6 +751,15 @@ def test_an_accumulation_that_a_command_may_set_has_its_default(default: int | N
     assert ("code.unskipped_exchanges" in in_plain(text)) is exchanged
 
 
+@pytest.mark.parametrize(("default", "exchanged"), [(8, True), (1, False), (None, False)])
+def test_turns_of_a_loop_that_a_command_may_set_have_their_default(default: int | None, exchanged: bool) -> None:
+    text = (
+        f"p = argparse.ArgumentParser()\np.add_argument('--every', type=int, default={default})\na = p.parse_args()\n"
+        "for step in range(1000):\n    for _ in range(a.every):\n        model(next(b)).backward()\n    opt.step()\n"
+    )
+    assert ("code.unskipped_exchanges" in in_plain(text)) is exchanged
+
+
 def test_a_step_for_what_is_left_over_is_no_second_step() -> None:
     text = "for i, x in enumerate(b):\n    model(x).backward()\n    if i % 8 == 0:\n        opt.step()\nopt.step()\n"
     assert "code.unskipped_exchanges" in in_plain(text)

@@ -131,7 +131,7 @@ CONFIG = Source(
     "defaults:\n  - model: small\n  - _self_\ntrainer:\n  devices: 4\n  name: ${model.name}\n  lacking: ???\nmodel:\n  name: llama\n",
 )
 HYDRA = "import hydra\n@hydra.main(config_path='conf', config_name='main')\ndef main(cfg):\n"
-LOADS = "from omegaconf import OmegaConf\nimport yaml\n"
+LOADS = "from omegaconf import OmegaConf\nfrom pathlib import Path\nfrom types import SimpleNamespace\nimport yaml\n"
 
 
 def configured(text: str, *words: str, config: Source = CONFIG) -> Setting:
@@ -154,6 +154,12 @@ CONFIGURED = {
     HYDRA + "    run(cfg)\ndef run(config):\n    go(config.trainer)\ndef go(trainer):\n    show(trainer.devices)": 4,
     LOADS + "c = OmegaConf.load('conf/main.yaml')\nshow(c.trainer.devices)": 4,
     LOADS + "with open('conf/main.yaml') as f:\n    c = yaml.safe_load(f)\nshow(c['trainer']['devices'])": 4,
+    LOADS + "c = yaml.safe_load(open('conf/main.yaml').read())\nshow(c['trainer']['devices'])": 4,
+    LOADS + "c = yaml.safe_load(Path('conf/main.yaml').read_text())\nshow(c['trainer']['devices'])": 4,
+    LOADS + "with Path('conf/main.yaml').open() as f:\n    c = yaml.safe_load(f)\nshow(c['trainer']['devices'])": 4,
+    LOADS + "c = SimpleNamespace(**yaml.safe_load(open('conf/main.yaml')))\nshow(c.trainer['devices'])": 4,
+    LOADS + "c = SimpleNamespace(**yaml.safe_load(open('conf/main.yaml')), more=1)\nshow(c.trainer['devices'])": "?",
+    LOADS + "c = yaml.safe_load(archive.open('conf/main.yaml'))\nshow(c['trainer']['devices'])": "?",
     LOADS + "c = OmegaConf.load(path)\nshow(c.trainer.devices)": "?",
 }
 
@@ -261,6 +267,40 @@ def test_a_file_that_the_launch_names() -> None:
     text += LOADS + "c = OmegaConf.load(args.config)\nshow(c.trainer.devices)"
     assert plain(configured(text)) == "?"
     assert plain(configured(text, "--config", "conf/main.yaml")) == 4
+
+
+BY_TURN = (
+    "import argparse, sys\np = argparse.ArgumentParser()\np.add_argument('config')\np.add_argument('out', nargs='?')\n"
+)
+BY_TURN += "p.add_argument('--tags', nargs='+')\np.add_argument('-v', action='store_true')\nargs = p.parse_args()\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "config", "out"),
+    [
+        ("a.yaml", "a.yaml", None),
+        ("a.yaml b", "a.yaml", "b"),
+        ("-v a.yaml --tags x y", "a.yaml", None),
+        ("a.yaml --other b", "a.yaml", None),
+        ("--other a.yaml", "?", None),
+        ("a.yaml b c", "?", None),
+    ],
+)
+def test_a_word_fills_the_argument_whose_turn_it_is(words: str, config: str, out: str | None) -> None:
+    assert worth(BY_TURN + "show(args.config)", *words.split()) == config
+    assert worth(BY_TURN + "show(args.out)", *words.split()) == out
+
+
+def test_arguments_behind_one_that_takes_several_words_are_not_told() -> None:
+    text = BY_TURN.replace("'config'", "'config', nargs='*'") + "show(args.out)"
+    assert worth(text, "a", "b") is None
+
+
+def test_a_word_of_the_command_by_its_number() -> None:
+    assert worth("import sys\nshow(sys.argv[1])", "a.yaml") == "a.yaml"
+    assert worth("import sys\nshow(int(sys.argv[2]))", "a.yaml", "8") == 8
+    assert worth("import sys\nshow(sys.argv[2])", "a.yaml") == "?"
+    assert worth("import sys\nshow(sys.argv[1])") == "?"
 
 
 def test_a_file_below_its_defaults_list_tells_nothing_for_certain() -> None:

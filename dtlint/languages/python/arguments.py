@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from itertools import takewhile
 
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.constants import evaluate
 from dtlint.languages.python.entry_points import entry_arguments
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Budget, Place
-from dtlint.languages.python.program import HYDRA_OPTIONS, Program, link_modules
+from dtlint.languages.python.program import COUNT, HYDRA_OPTIONS, WORDS, Program, link_modules
 from dtlint.languages.python.tree import Argument, Module, Scope
 from dtlint.languages.traced import Word, setting_of
 from dtlint.languages.yaml_scalars import plain_scalar
@@ -71,7 +72,12 @@ def _declared(place: Place, node: ast.Call) -> tuple[str, Argument] | None:
     destination = words.get("dest")
     long = next((flag for flag in flags if flag.startswith("--")), flags[0])
     name = destination.value if isinstance(destination, ast.Constant) else long.lstrip("-").replace("-", "_")
-    return str(name), Argument(flags, _default(place, node, words, action), place.module.span(node), action, kind)
+    default = _default(place, node, words, action)
+    return str(name), Argument(flags, default, place.module.span(node), action, kind, _takes_many(words.get("nargs")))
+
+
+def _takes_many(nargs: ast.expr | None) -> bool:
+    return nargs is not None and not (isinstance(nargs, ast.Constant) and nargs.value in ("?", None))
 
 
 def _action(node: ast.expr | None) -> str:
@@ -87,15 +93,14 @@ def _default(place: Place, node: ast.Call, words: Mapping[str, ast.expr], action
     if action in ("store_true", "store_false"):
         return Value(action == "store_false", origin)
     required = words.get("required")
-    if _has_a_place(node, words) or (isinstance(required, ast.Constant) and required.value is True):
+    in_turn = "nargs" not in words and bool(node.args) and not _is_flag(node.args[0])
+    if in_turn or (isinstance(required, ast.Constant) and required.value is True):
         return Unknown("the command must pass it", "", origin)
     return Value(None, origin)
 
 
-def _has_a_place(node: ast.Call, words: Mapping[str, ast.expr]) -> bool:
-    """Whether an argument has no flag, and so has to be there: `add_argument("config")`."""
-    flags = [item.value for item in node.args if isinstance(item, ast.Constant) and isinstance(item.value, str)]
-    return "nargs" not in words and not any(flag.startswith("-") for flag in flags)
+def _is_flag(node: ast.expr) -> bool:
+    return not isinstance(node, ast.Constant) or str(node.value).startswith("-")
 
 
 def _dataclass_fields(program: Program, module: Module) -> Iterator[tuple[str, Argument]]:
@@ -146,7 +151,7 @@ def parse_words(declared: Mapping[str, Argument], words: tuple[Word, ...]) -> di
     flags = {flag: name for name, argument in declared.items() for flag in argument.flags if flag.startswith("-")}
     denials = {f"--no-{flag[2:]}": name for flag, name in flags.items() if declared[name].action in _DENIABLE}
     given: dict[str, Setting] = {}
-    others: list[Word] = []
+    free: list[Word] = []
     index = 0
     while index < len(words):
         shown, _, tail = words[index].shown.partition("=")
@@ -155,7 +160,7 @@ def parse_words(declared: Mapping[str, Argument], words: tuple[Word, ...]) -> di
         if not name and shown in denials:
             given[denials[shown]] = setting_of(words[index - 1], False)
         elif not name:
-            others.append(words[index - 1])
+            free.append(words[index - 1])
         if not name:
             continue
         argument = declared[name]
@@ -168,17 +173,36 @@ def parse_words(declared: Mapping[str, Argument], words: tuple[Word, ...]) -> di
             index += 1
         elif argument.action in ("flag", "BooleanOptionalAction"):
             given[name] = setting_of(words[index - 1], True)
-    return {**given, **_by_place(declared, others)}
+        while argument.many and index < len(words) and not words[index].shown.startswith("-"):
+            index += 1
+    return {**given, **_in_turn(declared, free)}
 
 
-def _by_place(declared: Mapping[str, Argument], words: Sequence[Word]) -> dict[str, Setting]:
-    """What words without a flag give the arguments that have none, where there are as many of them: a flag that is not
-    known may take a word for itself.
+def positional(declared: Mapping[str, Argument]) -> list[str]:
+    """The arguments that are told by their turn (`parser.add_argument("config")`), in the order in which they are
+    declared, up to the first that takes several words.
     """
-    names = [name for name, argument in declared.items() if argument.flags and argument.flags[0][:1] != "-"]
-    if len(names) != len(words) or any(word.many or word.shown.startswith("-") for word in words):
-        return {}
-    return {name: _typed(word, declared[name]) for name, word in zip(names, words, strict=True)}
+    names = [name for name, argument in declared.items() if not any(flag.startswith("-") for flag in argument.flags)]
+    return list(takewhile(lambda name: not declared[name].many, names))
+
+
+def _in_turn(declared: Mapping[str, Argument], free: list[Word]) -> dict[str, Setting]:
+    """What words give by their turn, up to the first flag that is not declared: it may take the next word. Nothing
+    where there are more words than arguments that wait for one.
+    """
+    names = positional(declared)
+    leading = list(takewhile(lambda word: not word.many and not word.shown.startswith(("-", "+")), free))
+    fit = len(leading) <= len(names)
+    return {name: _typed(word, declared[name]) for name, word in zip(names, leading, strict=False)} if fit else {}
+
+
+def numbered_words(words: tuple[Word, ...]) -> dict[str, Setting]:
+    """The words of a command as the script may ask for them (`sys.argv[1]`), up to one that may stand for several, and
+    their count with the script where none may.
+    """
+    told = list(takewhile(lambda word: not word.many, words))
+    given = {f"{WORDS}[{number}]": setting_of(word) for number, word in enumerate(told, start=1)}
+    return given if len(told) < len(words) else {**given, COUNT: Value(len(words) + 1, Origin("written"))}
 
 
 def dotted_words(words: tuple[Word, ...]) -> dict[str, Setting]:

@@ -8,27 +8,17 @@ from functools import partial
 
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Place
-from dtlint.languages.python.program import entry_script, given_argument, of_file
+from dtlint.languages.python.program import COUNT, WORDS, entry_script, given_argument, of_file
 from dtlint.languages.python.tree import Module
-from dtlint.languages.traced import Word, setting_of
 from dtlint.value import Origin, Setting, Value
 
-_WORDS = ("sys.argv",)
-_COUNT = "len(sys.argv)"
 _CHANGES = re.compile(r"\bargv(\[[^\]\n]{0,40}\])? ?(\+?=(?!=)|\.(pop|remove|insert|append|extend|clear)\()")
 """How a program puts other words into the place of those that it was passed."""
 
 
-def numbered_words(words: tuple[Word, ...]) -> dict[str, Setting]:
-    """The words behind the script by their number, up to one that may stand for several; else their count as well."""
-    several = next((index for index, word in enumerate(words) if word.many), len(words))
-    given = {_numbered(number): setting_of(word) for number, word in enumerate(words[:several], 1)}
-    return given if several < len(words) else {**given, _COUNT: Value(len(words) + 1, Origin("written"))}
-
-
 def is_whole(place: Place) -> bool:
     """Whether every word is known that the launch passes."""
-    return given_argument(place.program, _COUNT)[0] is not None
+    return given_argument(place.program, COUNT)[0] is not None
 
 
 def word_of(holder: Place, key: object) -> Setting | None:
@@ -46,20 +36,20 @@ def word_of(holder: Place, key: object) -> Setting | None:
 def count_of_words(holder: Place) -> Setting | None:
     """`len(sys.argv)`; None for anything else, and where that is not known."""
     first = _first(holder)
-    found = given_argument(holder.program, _COUNT)[0] if first is not None and not _is_changed(holder) else None
+    found = given_argument(holder.program, COUNT)[0] if first is not None and not _is_changed(holder) else None
     whole = found.value if isinstance(found, Value) and isinstance(found.value, int) else None
     return None if whole is None or first is None else Value(max(whole - first, 0), Origin("written"))
 
 
 def _numbered(number: int) -> str:
-    return f"sys.argv[{number}]"
+    return f"{WORDS}[{number}]"
 
 
 def _first(holder: Place) -> int | None:
     """The number of the word that a list begins with: 0 for `sys.argv`, 1 for `sys.argv[1:]`."""
     node = holder.node
     if isinstance(node, ast.Name | ast.Attribute):
-        return 0 if qualified(holder.module, node, holder.scope) == _WORDS else None
+        return 0 if qualified(holder.module, node, holder.scope) == (WORDS,) else None
     part = node.slice if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) else None
     if part is None or part.upper is not None or part.step is not None or not isinstance(part.lower, ast.Constant):
         return None

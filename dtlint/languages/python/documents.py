@@ -1,6 +1,4 @@
-"""Values of YAML, JSON and TOML files that a program loads: `OmegaConf.load(path)`, `yaml.safe_load(file)`,
-`tomllib.load(file)`, `@hydra.main`.
-"""
+"""Values of the config files that a program loads: `OmegaConf.load(path)`, `yaml.safe_load(file)`, `@hydra.main`."""
 
 from __future__ import annotations
 
@@ -21,18 +19,26 @@ from dtlint.languages.python.program import config_file, given_argument, given_b
 from dtlint.record import NamedTuple
 from dtlint.value import Setting, Unknown, Value
 
-_TOML = frozenset(f"{package}.{loader}" for package in ("tomllib", "tomli", "toml") for loader in ("load", "loads"))
-_LOADERS = _TOML.union(
-    ("omegaconf.OmegaConf.load", "yaml.safe_load", "yaml.full_load", "yaml.load", "json.load", "json.loads")
+_LOADERS = frozenset(
+    (
+        *("omegaconf.OmegaConf.load", "yaml.safe_load", "yaml.full_load", "yaml.load", "yaml.unsafe_load"),
+        *("json.load", "json.loads", "tomllib.load", "tomllib.loads", "tomli.load", "tomli.loads", "toml.load"),
+    )
 )
-_READS = frozenset(("read", "read_text", "read_bytes", "open"))
-"""Methods of a file, or of its path, that lead to what is in it."""
 _COPIES = frozenset(("omegaconf.OmegaConf.to_container", "omegaconf.OmegaConf.to_object", "dict"))
+_HOLDERS = frozenset(
+    (
+        *("types.SimpleNamespace", "argparse.Namespace", "easydict.EasyDict", "addict.Dict", "box.Box", "munch.Munch"),
+        *("ml_collections.ConfigDict", "omegaconf.OmegaConf.create", "munch.munchify"),
+    )
+)
+"""What has the keys of a dict as its attributes."""
+_PATHS = ("pathlib.Path", "str", "os.path.expanduser", "os.path.abspath")
+_READS = ("read", "read_text", "open")
+"""Methods of a file handle or a path that lead to what the file holds."""
 _MAIN = "hydra.main"
 _REFERENCE = re.compile(r"\$\{([\w.]+)\}")
 _MOST_KEYS = 12
-_MOST_READS = 4
-"""Most calls that a path is wrapped in: `json.loads(Path(path).open().read())`."""
 _MISSING = "???"
 
 
@@ -154,6 +160,8 @@ def _inside(place: Place, node: ast.Attribute | ast.Subscript, evaluate: Evaluat
 def _loaded(place: Place, node: ast.Call, evaluate: Evaluate) -> Located | None:
     """The file that a call loads: its path is the argument, or that of the `open` behind it."""
     names = qualified(place.module, node.func, place.scope)
+    if any(name in _HOLDERS for name in names):
+        return _held(place, node, evaluate)
     if not node.args or not any(name in _LOADERS for name in names):
         return None
     opened = _opened(place.inner(node.args[0]))
@@ -161,29 +169,32 @@ def _loaded(place: Place, node: ast.Call, evaluate: Evaluate) -> Located | None:
     return _file(place, path) if isinstance(path, Value) else None
 
 
-def _opened(place: Place, levels: int = _MOST_READS) -> Place:
-    """The path of the file that something is read from: a handle (`open(path)`), a text (`path.read_text()`), the path
-    itself.
-    """
-    node = _handle(place)
-    read = _read_from(place, node) if levels and isinstance(node, ast.Call) else None
-    return _opened(place.inner(read), levels - 1) if read is not None else place
+def _held(place: Place, node: ast.Call, evaluate: Evaluate) -> Located | None:
+    """The part of a file whose keys an object is given, and nothing else: `SimpleNamespace(**config)`."""
+    given = [*node.args, *(keyword.value for keyword in node.keywords)]
+    whole = [keyword.value for keyword in node.keywords if keyword.arg is None] or node.args
+    return _located(place.inner(given[0]), evaluate, 1) if len(given) == 1 and given == whole else None
 
 
-def _handle(place: Place) -> ast.AST:
-    """The call that opens what a name stands for, if only one does."""
+def _opened(place: Place) -> Place:
+    """The path that a file handle was opened by; the place itself, if it is no handle."""
     node = place.node
-    holder, bindings = lookup(place.scope, node.id) if isinstance(node, ast.Name) else (None, [])
-    handles = [item.node for item in bindings if isinstance(item.node, ast.Call)]
-    return handles[0] if holder is not None and len(handles) == len(bindings) == 1 else node
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _READS:
+        return _opened(place.inner(node.func.value))
+    if isinstance(node, ast.Name):
+        holder, bindings = lookup(place.scope, node.id)
+        handles = [item.node for item in bindings if isinstance(item.node, ast.Call)]
+        if holder is not None and len(handles) == len(bindings) == 1:
+            return _opened(place.inner(handles[0]))
+    if isinstance(node, ast.Call) and node.args and dotted(node.func) == "open":
+        return _opened(place.inner(node.args[0]))
+    is_path = isinstance(node, ast.Call) and len(node.args) == 1 and _is_path(place, node)
+    return _opened(place.inner(node.args[0])) if isinstance(node, ast.Call) and is_path else place
 
 
-def _read_from(place: Place, node: ast.Call) -> ast.expr | None:
-    """What `open(path)`, `Path(path)` and `path.read_text()` begin with."""
-    if isinstance(node.func, ast.Attribute) and node.func.attr in _READS:
-        return node.func.value
-    opens = dotted(node.func) == "open" or qualified(place.module, node.func, place.scope) == ("pathlib.Path",)
-    return node.args[0] if opens and node.args else None
+def _is_path(place: Place, node: ast.Call) -> bool:
+    """Whether a call only makes another form of the path that it is given."""
+    return any(name in _PATHS for name in qualified(place.module, node.func, place.scope))
 
 
 def _file(place: Place, path: Value) -> Located | None:

@@ -17,6 +17,7 @@ from dtlint.languages.python.library import environment_value
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.objects import rest_argument
 from dtlint.languages.python.places import Place, conditions_at, guard_text, unknown
+from dtlint.languages.python.program import WORDS
 from dtlint.languages.python.tree import Guard, Module
 from dtlint.value import Choice, Option, Plain, Setting, Unknown, Value
 
@@ -109,6 +110,8 @@ def subscript(place: Place, node: ast.Subscript) -> Setting:
     if in_file is not None:
         return in_file
     key = evaluate(place.inner(node.slice))
+    if names == (WORDS,):
+        return _passed_word(place.inner(node.value), key)
     if len(names) == 1 and any(_names_member(names[0], option) for option in options(key)):
         return combined(
             place, [Option(option.guard, _member(place, names[0], option.value)) for option in options(key)]
@@ -129,6 +132,12 @@ def subscript(place: Place, node: ast.Subscript) -> Setting:
         for option in options(key)
     ]
     return combined(place, found)
+
+
+def _passed_word(place: Place, key: Setting) -> Setting:
+    """`sys.argv[1]`: the word of the launch."""
+    passed = word_of(place, key.value) if isinstance(key, Value) else None
+    return passed or unknown(place, "a word of the command, which no launch here passes")
 
 
 def _as_written(holder: Place, end: Place | Unknown) -> Place | Unknown:
