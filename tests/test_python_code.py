@@ -670,6 +670,54 @@ def test_what_stands_behind_the_end_of_a_program_is_not_judged(end: str, told: b
     assert names & found(f"{sampler}{end}\n{epochs}").keys() == (names if told else set())
 
 
+GUARD = """
+class Guard:
+    def is_bad(self, value):
+        return value != value or value > 5 * self.usual
+
+    def skip(self, loss):
+        value = loss.detach().item()
+        return self.is_bad(value)
+
+    def skip_together(self, loss):
+        flag = torch.tensor(int(self.is_bad(loss.item())))
+        dist.all_reduce(flag, op=dist.ReduceOp.MAX)
+        return flag.item()
+
+    def usual_of(self, loss):
+        return self.mean_of(loss) > 5
+
+    def log(self, loss):
+        self.last = loss
+        return self.count % 10 == 0
+
+guard = Guard()
+"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "told"),
+    [
+        ("loss.item() > 10", True),
+        ("guard.skip(loss)", True),
+        ("guard.skip(value)", True),
+        ("not guard.is_bad(float(loss))", True),
+        ("value == 0", True),
+        ("guard.skip_together(loss)", False),
+        ("guard.usual_of(loss)", False),
+        ("guard.log(loss)", False),
+        ("average(loss) > 10", False),
+        ("mean > 10", False),
+        ("x.size(0) < 8", False),
+        ("loss is None", False),
+    ],
+)
+def test_ranks_that_judge_their_own_loss(condition: str, told: bool) -> None:
+    text = f"{GUARD}for x in b:\n    loss = model(x)\n    value = loss.detach().item()\n    mean = average(value)\n"
+    text += f"    if {condition}:\n        continue\n    loss.backward()\n"
+    assert ("code.divergences" in found(text)) is told
+
+
 @pytest.mark.parametrize(("end", "told"), [("return model", False), ("raise ValueError", False), ("print(1)", True)])
 def test_what_stands_behind_the_end_of_a_function_is_not_judged(end: str, told: bool) -> None:
     text = f"def train(model):\n    {end}\n    for x in b:\n        model.module(x).backward()\ntrain(model)\n"
