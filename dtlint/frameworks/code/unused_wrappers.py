@@ -172,9 +172,9 @@ def _is_used(wrap: _Wrap) -> bool:
         return _is_used_in(wrap.call.module, wrap.name, wrap)
     if not _is_attribute(wrap.name):
         return True
-    word = re.compile(rf"\.{re.escape(wrap.name.removeprefix('self.'))}\b")
+    word = wrap.name.removeprefix("self")
     others = (each for each in wrap.call.program.modules.values() if each is not wrap.call.module)
-    return any(word.search(each.source.text) for each in others) or _is_used_in(wrap.call.module, wrap.name, wrap)
+    return any(word in each.source.text for each in others) or _is_used_in(wrap.call.module, wrap.name, wrap)
 
 
 def _is_used_in(module: Module, name: str, wrap: _Wrap) -> bool:
