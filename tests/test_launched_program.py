@@ -341,3 +341,48 @@ def test_the_launcher_hands_each_process_its_rank(tree) -> None:
     """`--local_rank` is no argument that the command leaves out: its default is not what the processes have."""
     tree({"run.sh": "deepspeed --num_gpus 8 train.py --epochs 4\n", "train.py": SAMPLED})
     assert "sampler-set-epoch-missing" in rules("run.sh")
+
+
+SEVERAL_EPOCHS = """import torch.distributed as dist
+import yaml
+import sys
+from torch.nn.parallel import DistributedDataParallel
+from parts.data import loader_of
+from net import Net
+
+with open(sys.argv[1]) as file:
+    config = yaml.safe_load(file)
+dist.init_process_group("nccl")
+loader = loader_of(config["data"])
+model = DistributedDataParallel(Net().cuda())
+for epoch in range(config["epochs"]):
+    for x, y in loader:
+        model(x, y).backward()
+"""
+DEALT = """from torch.utils.data import DataLoader, DistributedSampler
+from net import read
+
+def loader_of(config):
+    data = read(config["path"])
+    sampler = DistributedSampler(data, shuffle=config["shuffle"])
+    return DataLoader(data, 8, sampler=sampler)
+"""
+
+
+@pytest.mark.parametrize("asked", [".", "run.sh"])
+@pytest.mark.parametrize(
+    ("config", "found"),
+    [
+        ("epochs: 8\ndata: {path: x, shuffle: true}\n", ["sampler-set-epoch-missing"]),
+        ("epochs: 8\ndata: {path: x, shuffle: false}\n", []),
+        ("epochs: 1\ndata: {path: x, shuffle: true}\n", []),
+    ],
+)
+def test_a_module_that_says_nothing_of_the_plan_is_told_of(tree, asked: str, config: str, found: list[str]) -> None:
+    files = {"run.sh": "torchrun --standalone --nproc_per_node 8 train.py small.yaml\n", "small.yaml": config}
+    tree({**files, "train.py": SEVERAL_EPOCHS, "parts/__init__.py": "", "parts/data.py": DEALT})
+    told = check([Path(asked)]).findings
+    assert [each.rule for each in told if each.span.path == "parts/data.py"] == found
+    ignored = DEALT.replace('["shuffle"])', '["shuffle"])  # dtlint: ignore[sampler-set-epoch-missing] a test')
+    tree({"parts/data.py": ignored})
+    assert not [each for each in check([Path(asked)]).findings if each.rule == "sampler-set-epoch-missing"]

@@ -176,6 +176,43 @@ class TestPython:
         names = ("framework", "sharding.units", "sharding.offload_parameters", "precision.master")
         assert values(found, *names) == ["fsdp", "wrapped", "none", "bf16"]
 
+    PICKS = """import sys
+            def picked(name):
+                if name == "fsdp":
+                    return FSDPStrategy(sharding_strategy="FULL_SHARD")
+                return name
+            """
+
+    @pytest.mark.parametrize(
+        ("start", "found"),
+        [
+            ("python train.py fsdp", ["fsdp", 3]),
+            ("python train.py ddp", ["ddp", 0]),
+            ("python train.py ddp\npython train.py fsdp", [None, None]),
+            ("python train.py $1", [None, None]),
+        ],
+    )
+    def test_a_strategy_that_the_command_picks(self, tmp_path: Path, start: str, found: list[object]) -> None:
+        (tmp_path / "run.sh").write_text(f"{start}\n")
+        self.plan(tmp_path, "devices=4, strategy=picked(sys.argv[1])", self.PICKS)
+        (run,) = read_runs([tmp_path], Options()).runs
+        assert values(run.plan, "framework", "sharding.stage") == found
+
+    @pytest.mark.parametrize(
+        ("wraps", "units"),
+        [("layer = wrap(layer)", "wrapped"), ("fully_shard(layer)", "wrapped"), ("layer = layer.cuda()", "none")],
+    )
+    def test_layers_that_a_module_wraps_itself(self, tmp_path: Path, wraps: str, units: str) -> None:
+        more = f"""from torch.distributed.fsdp import fully_shard
+            from torch.distributed.fsdp.wrap import wrap
+            class Model(L.LightningModule):
+                def configure_model(self):
+                    for layer in self.layers:
+                        {wraps}
+            """
+        found = self.plan(tmp_path, "devices=8, strategy=FSDPStrategy()", more)
+        assert values(found, "sharding.units") == [units]
+
     def test_one_process_needs_no_framework(self, tmp_path: Path) -> None:
         assert values(self.plan(tmp_path, "devices=1"), "framework", "parallel.world_size") == ["pytorch", 1]
 

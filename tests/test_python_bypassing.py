@@ -177,3 +177,66 @@ def test_a_model_that_is_moved_after_it_was_wrapped_under_a_condition() -> None:
     moved = "for x in batches:\n    {}.cpu()\n    model(x).backward()\n"
     assert found(IF_DDP + moved.format("model")) == {"code.moved_models"}
     assert found(OFF + moved.format("model")) == set()
+
+
+PARTS = "encoder = build().cuda()\nhead = build()\n"
+THROUGH_PARTS = loop("loss = head(encoder(x)).mean()", BACKWARD)
+WHOLE = "model = DDP(Whole(encoder, head))\n"
+CLASS = """
+class Trainer:
+    def __init__(self):
+        self.encoder = build().cuda()
+        self.wrapped = DDP(Whole(self.encoder, 3))
+
+    def fit(self):
+        for x in batches:
+            loss = self.encoder(x).mean()
+            loss.backward()
+"""
+ACCELERATED = "from accelerate import Accelerator\nacc = Accelerator()\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PARTS + WHOLE + THROUGH_PARTS,
+        PARTS + "model = Whole(encoder, head)\nmodel = DDP(model.cuda())\n" + THROUGH_PARTS,
+        PARTS + "model = DDP(torch.nn.Sequential(*[encoder, head]))\n" + THROUGH_PARTS,
+        PARTS + "model = DDP(torch.nn.ModuleDict({'a': encoder, 'b': head}))\n" + THROUGH_PARTS,
+        PARTS + WHOLE + THROUGH_PARTS + "\n    torch.save(model.module.state_dict(), 'x')",
+        LOSS.replace("model", "net") + PARTS + WHOLE + loop("loss = loss_of(encoder, x)", BACKWARD),
+        CLASS,
+        ACCELERATED + PARTS + "model, opt = acc.prepare(Whole(encoder, head), opt)\n" + THROUGH_PARTS,
+        ACCELERATED + "net = Net()\nmodel, opt = acc.prepare(net, opt)\n" + loop("loss = net(x).mean()", BACKWARD),
+    ],
+)
+def test_models_that_are_trained_beside_a_wrapper_that_nothing_calls(text: str) -> None:
+    assert found(text) == {"code.bypassed_models"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PARTS + WHOLE + loop("loss = model(x).mean()", BACKWARD),
+        PARTS + WHOLE + loop("loss = model(x).mean() + head(x).mean()", BACKWARD),
+        PARTS + WHOLE + loop("with torch.no_grad():\n        shown = head(encoder(x))", "train(model, x).backward()"),
+        PARTS + WHOLE + "models = {'a': model}\n" + THROUGH_PARTS,
+        PARTS + WHOLE + "encoder, head = DDP(encoder), DDP(head)\n" + THROUGH_PARTS,
+        PARTS + WHOLE + "run = model.module.forward\n" + THROUGH_PARTS,
+        "def criterion(x):\n    return x.sum()\nmodel = DDP(Whole(criterion))\n"
+        + loop("loss = criterion(x)", BACKWARD),
+        "criterion = build()\nmodel = DDP(Whole(criterion))\n" + loop("loss = criterion(x)", BACKWARD),
+        CLASS + "\nTrainer().wrapped(x)\n",
+        CLASS + "\n    def other(self, x):\n        return self.wrapped(x)\n",
+        CLASS.replace("self.encoder(x).mean()", "self.run(self.encoder(x))")
+        + "\n    def run(self, x):\n        return self.wrapped(x)\n",
+        ACCELERATED + PARTS + "model, opt = acc.prepare(Whole(encoder, head), opt)\n" + loop("model(x).backward()"),
+    ],
+)
+def test_parts_beside_a_wrapper_that_may_be_called(text: str) -> None:
+    assert found(text) == set()
+
+
+def test_a_wrapper_that_another_file_may_call() -> None:
+    assert found(f"import other\n{CLASS}", other="def run(trainer, x):\n    return trainer.encoder(x)\n")
+    assert not found(f"import other\n{CLASS}", other="def run(trainer, x):\n    return trainer.wrapped(x)\n")

@@ -391,6 +391,26 @@ opt.step()
     assert ("code.wrong_microsteps" in found(text)) is wrong
 
 
+MEANS = """
+def mean_of(t):
+    total = t.clone()
+    dist.all_reduce(total)
+    return total / world
+
+def shown_mean_of(t):
+    total = t.detach().clone()
+    dist.all_reduce(total)
+    return total / world
+
+@torch.no_grad()
+def frozen_mean_of(t):
+    dist.all_reduce(t)
+    return t / world
+
+"""
+"""Functions that make a mean over the ranks of a tensor, and carry its gradients or none."""
+
+
 @pytest.mark.parametrize(
     ("loss", "wrong"),
     [
@@ -411,11 +431,28 @@ opt.step()
         ("loss = model(x) / steps_of(world)", False),
         ("loss = model(x) / (1 if world == 1 else 4)", False),
         ("loss = model(x) / (world if dist.is_initialized() else 1)", True),
+        ("aux = aux_of(x)\n    dist.all_reduce(aux)\n    aux = aux / world * 0.1\n    loss = model(x) + aux", True),
+        ("aux = aux_of(x)\n    aux /= dist.get_world_size()\n    loss = model(x)\n    loss += 0.1 * aux", True),
+        ("loss = sum([model(x), 0.1 * aux_of(x) / world])", True),
+        ("loss = model(x) + mean_of(aux_of(x))", True),
+        ("loss = model(x) + shown_mean_of(aux_of(x))", False),
+        ("loss = model(x) + frozen_mean_of(aux_of(x))", False),
+        ("loss = (model(x) + aux_of(x) / world) * world", False),
+        ("loss = model(x) + aux_of(x).detach() / world", False),
+        ("aux = aux_of(x)\n    dist.all_reduce(aux, op=dist.ReduceOp.AVG)\n    loss = model(x) + aux", False),
+        ("aux = aux_of(x)\n    shown = aux / world\n    loss = model(x) + aux", False),
     ],
 )
 def test_a_loss_that_is_averaged_twice(loss: str, wrong: bool) -> None:
-    text = f"for x in batches:\n    {loss}\n    loss.backward()\n    opt.step()\n"
+    text = f"{MEANS}for x in batches:\n    {loss}\n    loss.backward()\n    opt.step()\n"
     assert ("code.averaged_losses" in found(text)) is wrong
+
+
+def test_nothing_is_said_of_a_term_beside_an_exchange_that_carries_gradients() -> None:
+    text = "for x in batches:\n    loss = model(x) + gather(x) / world\n    loss.backward()\n    opt.step()\n"
+    own = "class Gather(torch.autograd.Function):\n    def backward(ctx, grad):\n        dist.all_reduce(grad)\n"
+    assert "code.averaged_losses" in found(text)
+    assert "code.averaged_losses" not in found(own + text)
 
 
 @pytest.mark.parametrize(
@@ -646,6 +683,54 @@ def test_what_stands_behind_the_end_of_a_program_is_not_judged(end: str, told: b
     assert names & found(f"{sampler}{end}\n{epochs}").keys() == (names if told else set())
 
 
+GUARD = """
+class Guard:
+    def is_bad(self, value):
+        return value != value or value > 5 * self.usual
+
+    def skip(self, loss):
+        value = loss.detach().item()
+        return self.is_bad(value)
+
+    def skip_together(self, loss):
+        flag = torch.tensor(int(self.is_bad(loss.item())))
+        dist.all_reduce(flag, op=dist.ReduceOp.MAX)
+        return flag.item()
+
+    def usual_of(self, loss):
+        return self.mean_of(loss) > 5
+
+    def log(self, loss):
+        self.last = loss
+        return self.count % 10 == 0
+
+guard = Guard()
+"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "told"),
+    [
+        ("loss.item() > 10", True),
+        ("guard.skip(loss)", True),
+        ("guard.skip(value)", True),
+        ("not guard.is_bad(float(loss))", True),
+        ("value == 0", True),
+        ("guard.skip_together(loss)", False),
+        ("guard.usual_of(loss)", False),
+        ("guard.log(loss)", False),
+        ("average(loss) > 10", False),
+        ("mean > 10", False),
+        ("x.size(0) < 8", False),
+        ("loss is None", False),
+    ],
+)
+def test_ranks_that_judge_their_own_loss(condition: str, told: bool) -> None:
+    text = f"{GUARD}for x in b:\n    loss = model(x)\n    value = loss.detach().item()\n    mean = average(value)\n"
+    text += f"    if {condition}:\n        continue\n    loss.backward()\n"
+    assert ("code.divergences" in found(text)) is told
+
+
 @pytest.mark.parametrize(("end", "told"), [("return model", False), ("raise ValueError", False), ("print(1)", True)])
 def test_what_stands_behind_the_end_of_a_function_is_not_judged(end: str, told: bool) -> None:
     text = f"def train(model):\n    {end}\n    for x in b:\n        model.module(x).backward()\ntrain(model)\n"
@@ -723,6 +808,15 @@ def test_an_accumulation_that_a_command_may_set_has_its_default(default: int | N
     text = (
         f"p = argparse.ArgumentParser()\np.add_argument('--every', type=int, default={default})\na = p.parse_args()\n"
         "for i, x in enumerate(b):\n    model(x).backward()\n    if i % a.every == 0:\n        opt.step()\n"
+    )
+    assert ("code.unskipped_exchanges" in in_plain(text)) is exchanged
+
+
+@pytest.mark.parametrize(("default", "exchanged"), [(8, True), (1, False), (None, False)])
+def test_turns_of_a_loop_that_a_command_may_set_have_their_default(default: int | None, exchanged: bool) -> None:
+    text = (
+        f"p = argparse.ArgumentParser()\np.add_argument('--every', type=int, default={default})\na = p.parse_args()\n"
+        "for step in range(1000):\n    for _ in range(a.every):\n        model(next(b)).backward()\n    opt.step()\n"
     )
     assert ("code.unskipped_exchanges" in in_plain(text)) is exchanged
 

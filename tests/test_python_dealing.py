@@ -532,6 +532,57 @@ def gathered(gather: str = "dist.all_gather", own: str = "pass", by_image: str =
 def test_features_that_were_gathered_without_gradients() -> None:
     assert found("code.local_losses", gathered()) == ["code", "code"]
     assert found("code.local_losses", gathered(by_image="torch.matmul(scale * image, all_texts.T)")) == ["code", "code"]
+    back = gathered(own="texts[rank] = text; images[rank] = image")
+    assert found("code.local_losses", back) == ["back", "back"]
+    whole = back.replace("text @ all_images", "all_texts @ all_images").replace("image @ all", "all_images @ all")
+    assert found("code.local_losses", whole) == []
+
+
+LAYER = """
+class Layer(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        parts = [torch.zeros_like(x) for _ in range(world_size)]
+        dist.all_gather(parts, x)
+        return tuple(parts)
+
+    @staticmethod
+    def backward(ctx, *grads):
+        {summed}
+        return grads[rank]
+
+def gather(x):
+    parts = Layer.apply(x.contiguous())
+    return torch.cat(parts, dim=0)
+
+def loss_of(image, text):
+    {gathered}
+    {product}
+    return F.cross_entropy(logits, labels)
+
+for x in batches:
+    loss_of(*model(x)).backward()
+"""
+LAYERS = {
+    "own rows": ("every = gather(text)", "logits = image @ every.T + text @ every.T", ["own"]),
+    "with no helper": ("every = torch.cat(Layer.apply(text))", "logits = F.linear(text, every)", ["own"]),
+    "both at once": ("texts, images = gather(text), gather(image)", "logits = image @ texts.T / 0.1", ["own"]),
+    "all rows": ("every, rows = gather(text), gather(image)", "logits = rows @ every.T", []),
+    "own rows in some runs": (
+        "every, rows = gather(text), gather(image)",
+        "logits = rows @ every.T\n    if local:\n        logits = image @ every.T",
+        [],
+    ),
+    "another tensor": ("every = gather(text)", "logits = image @ every.T", []),
+}
+
+
+@pytest.mark.parametrize(("gathers", "product", "names"), LAYERS.values(), ids=LAYERS)
+def test_features_that_come_with_the_own_gradient_alone(gathers: str, product: str, names: list[str]) -> None:
+    text = LAYER.format(summed="pass", gathered=gathers, product=product)
+    assert found("code.local_losses", text) == names
+    summed = LAYER.format(summed="dist.all_reduce(torch.stack(grads))", gathered=gathers, product=product)
+    assert found("code.local_losses", summed) == []
 
 
 @pytest.mark.parametrize(
@@ -539,7 +590,6 @@ def test_features_that_were_gathered_without_gradients() -> None:
     [
         gathered("torch.distributed.nn.functional.all_gather"),
         gathered("mine.gather_with_grad"),
-        gathered(own="texts[rank] = text; images[rank] = image"),
         gathered().replace("def clip", "@torch.no_grad()\ndef clip"),
         gathered().replace("clip_loss", "evaluate_recall"),
         gathered().replace("    return", "    print('x')\n    return").replace("image.contiguous()", "image.detach()"),

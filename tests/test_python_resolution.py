@@ -131,7 +131,7 @@ CONFIG = Source(
     "defaults:\n  - model: small\n  - _self_\ntrainer:\n  devices: 4\n  name: ${model.name}\n  lacking: ???\nmodel:\n  name: llama\n",
 )
 HYDRA = "import hydra\n@hydra.main(config_path='conf', config_name='main')\ndef main(cfg):\n"
-LOADS = "from omegaconf import OmegaConf\nimport yaml\n"
+LOADS = "from omegaconf import OmegaConf\nfrom pathlib import Path\nfrom types import SimpleNamespace\nimport yaml\n"
 
 
 def configured(text: str, *words: str, config: Source = CONFIG) -> Setting:
@@ -154,8 +154,57 @@ CONFIGURED = {
     HYDRA + "    run(cfg)\ndef run(config):\n    go(config.trainer)\ndef go(trainer):\n    show(trainer.devices)": 4,
     LOADS + "c = OmegaConf.load('conf/main.yaml')\nshow(c.trainer.devices)": 4,
     LOADS + "with open('conf/main.yaml') as f:\n    c = yaml.safe_load(f)\nshow(c['trainer']['devices'])": 4,
+    LOADS + "c = yaml.safe_load(open('conf/main.yaml').read())\nshow(c['trainer']['devices'])": 4,
+    LOADS + "c = yaml.safe_load(Path('conf/main.yaml').read_text())\nshow(c['trainer']['devices'])": 4,
+    LOADS + "with Path('conf/main.yaml').open() as f:\n    c = yaml.safe_load(f)\nshow(c['trainer']['devices'])": 4,
+    LOADS + "c = SimpleNamespace(**yaml.safe_load(open('conf/main.yaml')))\nshow(c.trainer['devices'])": 4,
+    LOADS + "c = SimpleNamespace(**yaml.safe_load(open('conf/main.yaml')), more=1)\nshow(c.trainer['devices'])": "?",
+    LOADS + "c = yaml.safe_load(archive.open('conf/main.yaml'))\nshow(c['trainer']['devices'])": "?",
     LOADS + "c = OmegaConf.load(path)\nshow(c.trainer.devices)": "?",
 }
+
+
+NAMED = "import json\nimport sys\nimport tomllib\nimport yaml\nfrom pathlib import Path\n"
+BY_NAME = {
+    "c = yaml.safe_load(open(sys.argv[1]))\nshow(c['trainer']['devices'])": 4,
+    "def main(path):\n    with open(path) as f:\n        c = yaml.safe_load(f)\n    show(c['trainer']['devices'])\n"
+    "main(sys.argv[1])": 4,
+    "with open(sys.argv[1], 'rb') as f:\n    c = tomllib.load(f)\nshow(c['trainer']['devices'])": 4,
+    "c = json.loads(Path(sys.argv[1]).read_text())\nshow(c['trainer']['devices'])": 4,
+    "name = sys.argv[1] if len(sys.argv) > 1 else 'other.yaml'\n"
+    "c = yaml.safe_load(open(name))\nshow(c['trainer']['devices'])": 4,
+    "words = sys.argv[1:]\nshow(words[0])": "conf/main.yaml",
+    "show((len(sys.argv), sys.argv[-1]))": (3, "7"),
+    "show(int(sys.argv[2]))": 7,
+    "show(sys.argv[3])": "?",
+    "sys.argv.pop(1)\nshow(sys.argv[1])": "?",
+    "import argparse\np = argparse.ArgumentParser()\np.add_argument('config')\np.add_argument('seed', type=int)\n"
+    "p.add_argument('--lr', type=float)\na = p.parse_args()\nshow((a.config, a.seed))": ("conf/main.yaml", 7),
+    "import argparse\np = argparse.ArgumentParser()\np.add_argument('config')\na = p.parse_args()\nshow(a.config)": "?",
+}
+
+
+@pytest.mark.parametrize(("text", "value"), BY_NAME.items(), ids=range(len(BY_NAME)))
+def test_the_words_behind_the_script_are_known_by_their_places(text: str, value: object) -> None:
+    assert plain(configured(NAMED + text, "conf/main.yaml", "7")) == value
+
+
+def test_a_key_of_a_file_is_certain_where_every_word_is_known() -> None:
+    text = f"{NAMED}c = yaml.safe_load(open(sys.argv[1]))\nshow(c['trainer']['devices'])"
+    assert _kind(configured(text, "conf/main.yaml")) == "written"
+
+
+def test_an_item_of_a_table_stands_where_it_is_chosen() -> None:
+    table = "WIDTHS = {'llama': 4, 'other': 8}\n"
+    text = f"{NAMED}{table}c = yaml.safe_load(open(sys.argv[1]))\nshow(WIDTHS[c['model']['name']])"
+    found = configured(text, "conf/main.yaml")
+    assert isinstance(found, Value)
+    assert found.origin.span is not None
+    assert (found.value, found.origin.span.text) == (4, "llama")
+    written = configured(f"{table}show(WIDTHS['llama'])")
+    assert isinstance(written, Value)
+    assert written.origin.span is not None
+    assert (written.value, written.origin.span.text) == (4, "4")
 
 
 @pytest.mark.parametrize(("text", "value"), CONFIGURED.items(), ids=range(len(CONFIGURED)))
@@ -218,6 +267,40 @@ def test_a_file_that_the_launch_names() -> None:
     text += LOADS + "c = OmegaConf.load(args.config)\nshow(c.trainer.devices)"
     assert plain(configured(text)) == "?"
     assert plain(configured(text, "--config", "conf/main.yaml")) == 4
+
+
+BY_TURN = (
+    "import argparse, sys\np = argparse.ArgumentParser()\np.add_argument('config')\np.add_argument('out', nargs='?')\n"
+)
+BY_TURN += "p.add_argument('--tags', nargs='+')\np.add_argument('-v', action='store_true')\nargs = p.parse_args()\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "config", "out"),
+    [
+        ("a.yaml", "a.yaml", None),
+        ("a.yaml b", "a.yaml", "b"),
+        ("-v a.yaml --tags x y", "a.yaml", None),
+        ("a.yaml --other b", "a.yaml", None),
+        ("--other a.yaml", "?", None),
+        ("a.yaml b c", "?", None),
+    ],
+)
+def test_a_word_fills_the_argument_whose_turn_it_is(words: str, config: str, out: str | None) -> None:
+    assert worth(BY_TURN + "show(args.config)", *words.split()) == config
+    assert worth(BY_TURN + "show(args.out)", *words.split()) == out
+
+
+def test_arguments_behind_one_that_takes_several_words_are_not_told() -> None:
+    text = BY_TURN.replace("'config'", "'config', nargs='*'") + "show(args.out)"
+    assert worth(text, "a", "b") is None
+
+
+def test_a_word_of_the_command_by_its_number() -> None:
+    assert worth("import sys\nshow(sys.argv[1])", "a.yaml") == "a.yaml"
+    assert worth("import sys\nshow(int(sys.argv[2]))", "a.yaml", "8") == 8
+    assert worth("import sys\nshow(sys.argv[2])", "a.yaml") == "?"
+    assert worth("import sys\nshow(sys.argv[1])") == "?"
 
 
 def test_a_file_below_its_defaults_list_tells_nothing_for_certain() -> None:

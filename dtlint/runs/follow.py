@@ -388,11 +388,11 @@ class Follower:
         reading = without_file(named.path) if source is None else self._config(source, "deepspeed").reading
         return source or namer, reading
 
-    def lone_program(self, source: Source) -> list[tuple[Source, Reading]]:
+    def lone_program(self, source: Source, words: tuple[Word, ...] | None = None) -> list[tuple[Source, Reading]]:
         """A program that no launch names, and the configs of the model and of DeepSpeed that its code names: of several
         of DeepSpeed nobody knows which one it takes.
         """
-        found = self._program(source, None)
+        found = self._program(source, words)
         folder = source.file.parent if source.file is not None else self.tree.current
         named = dict.fromkeys(file for _, reading in found for file in reading.files)
         engines = [file for file in named if file.role == "deepspeed"]

@@ -30,7 +30,7 @@ from dtlint.runs.launches import Found
 from dtlint.runs.lost import is_cut_off, lost_words
 from dtlint.runs.merge import merged
 from dtlint.runs.model import FileProblem, Options, Run, RunSet, file_problem, script_problems
-from dtlint.runs.plain_starts import Start
+from dtlint.runs.plain_starts import Start, words_of
 from dtlint.runs.recipes import functions_in, recipe
 from dtlint.runs.roles import is_below_tests, role_of, role_of_config, role_of_lone_program
 from dtlint.runs.tree import Tree
@@ -193,7 +193,9 @@ class Joiner:
         runs = merged(runs)
         runs.extend(self._unlaunched(runs))
         self._follower.read_ahead(())
+        told_of = {path: source for run in runs for path, source in run.told_of.items()}
         sources = {**self._sources, **{source.path: source for run in runs for source in run.sources}}
+        sources = {**sources, **{path: source for path, source in told_of.items() if path not in sources}}
         shown = frozenset(sources) if focus is None else focus
         found = (*problems, *dict.fromkeys(self._follower.problems))
         return RunSet(tuple(runs), found, tuple(sources.values()), shown, tuple(self._remarks))
@@ -322,10 +324,11 @@ class Joiner:
             for path, source in self._programs.items()
             if path not in used and not functions_in(source, self._follower.tree)
         ]
-        self._read_ahead((source, None) for source in untold)
+        passed = [(source, words_of(source, self._follower.starts)) for source in untold]
+        self._read_ahead(passed)
         found = []
-        for source in untold:
-            parts = self._follower.lone_program(source)
+        for source, words in passed:
+            parts = self._follower.lone_program(source, words)
             if any(_speaks(reading) for _, reading in parts):
                 found.append(
                     [(each if each.path in self._follower.configs else source, reading) for each, reading in parts]

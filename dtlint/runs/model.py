@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from dtlint.frameworks import Reading
+from dtlint.frameworks import Member, Reading
 from dtlint.languages.traced import Word
 from dtlint.plan import Plan
 from dtlint.record import NamedTuple
@@ -102,6 +102,15 @@ class Run(NamedTuple):
         return tuple(
             dict.fromkeys(source.path for source in self.sources if source.file is not None or source.path[:1] == "<")
         )
+
+    @property
+    def told_of(self) -> Mapping[str, Source]:
+        """The files by path that the collections of the plan tell of: also modules that its program imports, and that
+        say nothing of the plan itself.
+        """
+        members = (member for found in self.plan.collections.values() for member in found)
+        places = (member.place for member in members if isinstance(member, Member))
+        return {place.path: place.source for place in places}
 
 
 class FileProblem(NamedTuple):

@@ -36,6 +36,8 @@ _SPAWNING = frozenset((
 ))  # fmt: skip
 """Calls by which a program becomes several processes."""
 _LAUNCHERS = (*LAUNCHERS, b"torch.distributed", b"colossalai", b"hyperpodrun", b"torchx", b"pdsh", b"submitit")
+_STARTS_ITSELF = re.compile(r"\b(pytorch_)?lightning\b")
+"""Words of programs whose Trainer or Fabric starts a process for each device."""
 _NAMES = re.compile(
     rb"([A-Za-z0-9_-]{1,200})\.py\b|-m[\s\"',]{1,9}(?:[A-Za-z0-9_]{1,100}\.){0,20}([A-Za-z0-9_]{1,200})"
 )
@@ -56,11 +58,14 @@ _SEARCHED = frozenset((
 
 
 class Start(NamedTuple):
-    """A program of the tree that a command starts which is no launch; `alone` if it becomes one process."""
+    """A program of the tree that a command starts which is no launch; `alone` if it becomes one process. `words` are
+    what a command of a script passes it.
+    """
 
     program: Path
     place: Span
     alone: bool
+    words: tuple[Word, ...] | None = None
 
 
 def starts_of(
@@ -76,7 +81,19 @@ def starts_of(
     located = next((each for each in found if each is not None), None)
     if located is not None:
         of_jobs = around is not None and around.layer != "sbatch"
-        yield Start(located.file, command.place, not of_jobs and _is_alone(command, arguments))
+        alone = not of_jobs and _is_alone(command, arguments)
+        yield Start(located.file, command.place, alone, tuple(arguments))
+
+
+def words_of(program: Source, starts: Iterable[Start]) -> tuple[Word, ...] | None:
+    """What every command passes that starts a program which starts its processes itself, as Lightning's do; None where
+    they differ, or none does, and for a program that a launcher starts for its ranks.
+    """
+    own = _STARTS_ITSELF.search(program.text) is not None
+    passed = [each.words for each in starts if own and each.program == program.file]
+    first = passed[0] if passed else None
+    shown = [[word.shown for word in words or ()] for words in passed]
+    return first if first is not None and all(each == shown[0] for each in shown) else None
 
 
 def _program(command: Command) -> tuple[Word | None, Sequence[Word]]:

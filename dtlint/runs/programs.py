@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from dtlint.frameworks import Reading
 from dtlint.frameworks.nemo.spelling import NEMO_MARKS
-from dtlint.languages.json_tree import Node
+from dtlint.languages.json_tree import Document, Node
 from dtlint.languages.python import Module, Shared, command_line, follow, marker, read_module
-from dtlint.languages.python.arguments import may_hide
+from dtlint.languages.python.arguments import may_hide, positional
 from dtlint.languages.python.invalid import is_invalid
 from dtlint.languages.python.program import Program, with_given
 from dtlint.languages.python.sharing import kept
@@ -176,12 +176,13 @@ def _with_words(program: Program, words: tuple[Word, ...] | None) -> Program:
         return program
     from dtlint.frameworks.transformers.files import starts_with_file
 
-    is_open = may_hide(program.arguments, words) or starts_with_file(words)
+    of_file = starts_with_file(words) and not positional(program.arguments)
+    is_open = of_file or may_hide(program.arguments, words)
     return with_given(program, command_line(program, words), is_open)
 
 
 def config_finder(entry: Source, tree: Tree) -> Callable[[str], Node | None]:
-    """Reads YAML and JSON files from the script's folder, the folders above it, or the root."""
+    """Reads YAML, JSON and TOML files from the script's folder, the folders above it, or the root."""
     folder = entry.file.parent if entry.file is not None else tree.current
     known: dict[str, Node | None] = {}
 
@@ -195,7 +196,7 @@ def config_finder(entry: Source, tree: Tree) -> Callable[[str], Node | None]:
 
 
 def _config(tree: Tree, file: Path) -> Node | None:
-    if file.suffix not in (".yaml", ".yml", ".json"):
+    if file.suffix not in _READERS:
         return None
     try:
         source = tree.source(file)
@@ -205,10 +206,34 @@ def _config(tree: Tree, file: Path) -> Node | None:
 
 
 def _config_tree(source: Source) -> Node | None:
-    from dtlint.languages.json import read_json
+    return _READERS[PurePath(source.path).suffix](source).root
+
+
+def _read_yaml(source: Source) -> Document:
     from dtlint.languages.yaml import read_yaml
 
-    return (read_json(source) if source.path.endswith(".json") else read_yaml(source)).root
+    return read_yaml(source)
+
+
+def _read_json(source: Source) -> Document:
+    from dtlint.languages.json import read_json
+
+    return read_json(source)
+
+
+def _read_toml(source: Source) -> Document:
+    from dtlint.languages.toml import read_toml
+
+    return read_toml(source)
+
+
+_READERS: Mapping[str, Callable[[Source], Document]] = {
+    ".yaml": _read_yaml,
+    ".yml": _read_yaml,
+    ".json": _read_json,
+    ".toml": _read_toml,
+}
+"""How the config files that a program loads are read, by their endings."""
 
 
 def module_finder(entry: Source, tree: Tree) -> Callable[[str], Source | None]:

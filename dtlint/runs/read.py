@@ -88,9 +88,9 @@ def _asked(named: Iterable[Path], options: Options, tree: Tree) -> frozenset[str
 
 def _started(focus: frozenset[str], runs: Iterable[Run]) -> frozenset[str]:
     """The files of what a focused launch, or a focused script that leads to one, starts: who asks about a launch asks
-    about all that it reads.
+    about all that it reads, and about the modules of its program.
     """
-    launched = ((run.launch, run.files) for run in runs if run.launch is not None)
+    launched = ((run.launch, (*run.files, *run.told_of)) for run in runs if run.launch is not None)
     started = [files for launch, files in launched if not focus.isdisjoint((launch.place.path, *launch.callers))]
     return frozenset(path for files in started for path in files)
 

@@ -10,6 +10,7 @@ from dtlint.frameworks.code.loss_factors import is_handed_over
 from dtlint.frameworks.code.microsteps import conditions_in, loops_around, optimizer_steps, steps_of
 from dtlint.languages.python.callers import callers
 from dtlint.languages.python.constants import evaluate
+from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Budget, Frame, Place, place_of
 from dtlint.languages.python.program import Definition, Program
 from dtlint.languages.python.reach import enclosing_function, stands
@@ -89,7 +90,18 @@ def _inner_turns(place: Place, loop: ast.For, step: Place) -> Setting | None:
 
 def _turns(place: Place, loop: ast.For) -> Setting | None:
     count = turns_of(place, loop, Turn({}, frozenset(), 0))
-    return written(count, place.module.span(loop.iter)) if count is not None and count > 1 else None
+    if count is None:
+        return _ended_by(place, loop)
+    return written(count, place.module.span(loop.iter)) if count > 1 else None
+
+
+def _ended_by(place: Place, loop: ast.For) -> Setting | None:
+    """A of `for _ in range(A)`, where it has a value that a command may change."""
+    source = loop.iter
+    if not isinstance(source, ast.Call) or len(source.args) != 1 or source.keywords:
+        return None
+    is_range = qualified(place.module, source.func, place.scope) == ("range",)
+    return _by_default(place.at(source.args[0])) if is_range else None
 
 
 def _zeroes(loop: ast.For) -> bool:

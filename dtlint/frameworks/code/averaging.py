@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from dtlint.frameworks import Member
@@ -14,14 +15,16 @@ from dtlint.frameworks.code.loss_factors import (
     is_averaged,
     loss_of,
     may_count_ranks,
+    terms,
     without,
 )
+from dtlint.frameworks.code.passes import without_gradients
 from dtlint.frameworks.pytorch.exchange import ALL_REDUCE
 from dtlint.frameworks.pytorch.tensor_kinds import is_gradient, kind_of
 from dtlint.languages.python.calls import calls
-from dtlint.languages.python.places import Place, place_of
+from dtlint.languages.python.places import Budget, Place, place_of
 from dtlint.languages.python.program import Program
-from dtlint.languages.python.reach import stands
+from dtlint.languages.python.reach import enclosing_function, stands
 from dtlint.source import Span
 from dtlint.value import written
 
@@ -35,6 +38,9 @@ _OWN_AVERAGE = (
     "distributed.nn",
 )
 """Words of programs that set the divisor of the exchange, or gather with gradients: nothing is said of them."""
+_CUTS = frozenset({"detach", "item", "data", "tolist", "numpy"})
+"""Attributes of a tensor that no gradient flows through."""
+_EXCHANGES = re.compile(r"all_gather|all_reduce|reduce_scatter")
 
 
 def averaged_losses(program: Program) -> tuple[Member, ...]:
@@ -45,11 +51,38 @@ def averaged_losses(program: Program) -> tuple[Member, ...]:
     for module in program.modules.values():
         for site in module.called.get("backward", ()):
             place = place_of(program, module, site)
-            loss = loss_of(place)
-            member = _member(place, list(factors(loss))) if loss is not None else None
-            if member is not None and stands(place) is not False:
+            for member in _of_loss(place) if stands(place) is not False else ():
                 found.setdefault((member.place.path, member.place.start), member)
     return (*found.values(), *_divided_gradients(program))
+
+
+def _of_loss(backward: Place) -> Iterator[Member]:
+    """The loss that goes backward, where it is divided by the ranks as a whole; else the terms of it that are."""
+    loss = loss_of(backward)
+    whole = list(factors(loss)) if loss is not None else []
+    member = _member(backward, whole)
+    if member is not None:
+        yield member
+    elif loss is not None and not _gathers_with_gradients(backward.program):
+        for term in terms(loss._replace(budget=Budget())):
+            found = list(factors(term))
+            cut = any(_is_cut(part, backward) for part in (term, *(factor.whole for factor in found)))
+            member = _member(backward, [*whole, *found], term) if not cut else None
+            yield from (member,) if member is not None else ()
+
+
+def _gathers_with_gradients(program: Program) -> bool:
+    """Whether a program has an exchange of its own that carries gradients: what comes of one may be a sum of ranks."""
+    texts = (module.source.text for module in program.modules.values())
+    return any("autograd.Function" in text and _EXCHANGES.search(text) for text in texts)
+
+
+def _is_cut(part: Place, backward: Place) -> bool:
+    """Whether no gradient may flow through a part of a loss, or through the function that it comes from."""
+    function = enclosing_function(part.scope)
+    around = part.node if function is None or function is enclosing_function(backward.scope) else function.node
+    cuts = any(isinstance(node, ast.Attribute) and node.attr in _CUTS for node in ast.walk(around))
+    return cuts or without_gradients(part)
 
 
 def _divided_gradients(program: Program) -> Iterator[Member]:
@@ -95,8 +128,8 @@ def _divided(place: Place, divisor: Place) -> Member:
     return Member(span, fields)
 
 
-def _member(backward: Place, found: list[Factor]) -> Member | None:
-    """The loss whose factors divide by the ranks once more often than they multiply."""
+def _member(backward: Place, found: list[Factor], term: Place | None = None) -> Member | None:
+    """The loss, or a term of it, whose factors divide by the ranks once more often than they multiply."""
     by_ranks = [(factor, reduced) for factor in found if (reduced := counts_ranks(factor.place)) is not None]
     divisors = [(factor, reduced) for factor, reduced in by_ranks if factor.divides]
     if len(divisors) != 1 or len(by_ranks) != 1:
@@ -110,8 +143,9 @@ def _member(backward: Place, found: list[Factor]) -> Member | None:
     span = module.span(factor.whole.node)
     related: list[tuple[Span, str]] = [(reduced, "summed over all ranks")] if isinstance(reduced, Span) else []
     related.append((backward.module.span(backward.node), "goes backward here"))
+    what = "loss" if term is None else f"term `{term.module.text(term.node, 40)}` of the loss"
     fields = {
-        "what": written("loss is", span),
+        "what": written(f"{what} is", span),
         "divisor": written(factor.place.module.text(factor.place.node, 40), span),
         "reduced": written(isinstance(reduced, Span), span),
         "factor": written("1/world_size", span),

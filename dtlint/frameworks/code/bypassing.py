@@ -11,25 +11,30 @@ from collections.abc import Iterator
 from dtlint.frameworks import Member
 from dtlint.frameworks.code.inside import UNWRAPPING, taken_from
 from dtlint.frameworks.code.objects import is_prepared, wrapped_kinds
-from dtlint.frameworks.code.passes import mentions_result, results_of, runs_forward, without_gradients
+from dtlint.frameworks.code.passes import (
+    CALLS_NOTHING,
+    around,
+    is_trained,
+    mentions_result,
+    results_of,
+    runs_forward,
+    without_gradients,
+)
+from dtlint.frameworks.code.unused_wrappers import unused_wrappers
 from dtlint.frameworks.pytorch.exchange import collectives
-from dtlint.frameworks.pytorch.names import DDP
 from dtlint.frameworks.pytorch.step_area import called_function
 from dtlint.languages.python.bindings import dotted, last_word
 from dtlint.languages.python.called import argument_node, given_to
-from dtlint.languages.python.calls import Call, calls, passed
 from dtlint.languages.python.places import Budget, Frame, Place, place_of
 from dtlint.languages.python.program import Definition, Program
 from dtlint.languages.python.reach import stands
 from dtlint.languages.python.tree import Module, Site
 from dtlint.record import NamedTuple
-from dtlint.value import Setting, written
+from dtlint.value import written
 
 _TAKES = re.compile(r"\.module\b|unwrap_model|extract_model_from_parallel")
 """How programs take a model out of its wrapper."""
-_CALLS_NOTHING = UNWRAPPING.union(
-    ("accumulate", "no_sync", "update", "clip_grad_norm_", "save", "save_model", "print", "watch")
-)
+_NO_PASS = UNWRAPPING | CALLS_NOTHING
 """Methods and functions that are handed a model and make no forward pass of it."""
 _ENTERED = 3
 """Functions within functions that a forward pass is looked for in."""
@@ -51,7 +56,7 @@ def bypassed_models(program: Program) -> tuple[Member, ...]:
     """Forward passes of training through `model.module`, which DDP does not see, under any name; none where the program
     exchanges the gradients by hand.
     """
-    found = [member for call in calls(program, DDP) if (member := _unused_wrapper(call)) is not None]
+    found = list(unused_wrappers(program))
     for module in program.modules.values():
         for site in _sites_of_training(module) if _takes_out(program, module) else ():
             member = _bypass(place_of(program, module, site), site)
@@ -74,7 +79,7 @@ def _sites_of_training(module: Module) -> Iterator[Site]:
 
 def _bypass(place: Place, site: Site) -> Member | None:
     inner = _inner_call(place) or _inner_call_in(place, _ENTERED)
-    if inner is None or not _is_trained(place, site) or stands(place) is False:
+    if inner is None or not is_trained(place, site) or stands(place) is False:
         return None
     wrapper = _wrapper_of(inner.wrapper)
     if not wrapper or _calls_wrapper(place, site, inner):
@@ -96,17 +101,17 @@ def _wrapper_of(place: Place) -> str:
 
 def _calls_wrapper(place: Place, site: Site, inner: _Inner) -> bool:
     """Whether the wrapper is called as well, or may be: by its name, or as what DDP wraps under another name."""
-    name, around = dotted(inner.wrapper.node), _around(place, site)
+    name, whole = dotted(inner.wrapper.node), around(place, site)
     own = inner.place is None and inner.wrapper.scope is place.scope
-    if own and (_calls(around, name) or (inner.is_method and _may_call(place.module, name))):
+    if own and (_calls(whole, name) or (inner.is_method and _may_call(place.module, name))):
         return True
-    nodes = [node for node in ast.walk(around) if isinstance(node, ast.Call) and node is not place.node]
+    nodes = [node for node in ast.walk(whole) if isinstance(node, ast.Call) and node is not place.node]
     return any(_reaches(place.at(node), node, _ENTERED) for node in nodes)
 
 
 def _reaches(place: Place, node: ast.Call, levels: int) -> bool:
     """Whether a call is one of a DDP model, hands one to what may call it with gradients, or leads to such a call."""
-    asks = dotted(node.func) in _ASKS or last_word(node.func) in _CALLS_NOTHING
+    asks = dotted(node.func) in _ASKS or last_word(node.func) in _NO_PASS
     models = [item for item in (node.func, *given_to(node)) if dotted(item) and not asks]
     wrapped = [item for item in models if _wrapper_of(place.at(item)._replace(budget=Budget()))]
     if without_gradients(place) or node.func in wrapped or not levels:
@@ -125,62 +130,6 @@ def _hands_on(helper: Definition, node: ast.Call, wrapped: list[ast.expr]) -> bo
     inside = [site.node for site in helper.scope.sites if isinstance(site.node, ast.Call)]
     names = {dotted(item) for call in inside if dotted(call.func) not in _ASKS for item in given_to(call)} - {""}
     return any(argument_node(helper.scope, name, node) in wrapped for name in names)
-
-
-def _unused_wrapper(call: Call) -> Member | None:
-    """A model that is wrapped under another name, which is then never called, while the model itself is trained."""
-    place = call.place
-    inner = passed(call, "module", 0)
-    model = dotted(inner[0].place.node) if inner else ""
-    wrapper = _name_of(place)
-    if not model or not wrapper or "." in wrapper or wrapper == model or stands(place) is False:
-        return None
-    if _is_used(place.module, wrapper):
-        return None
-    for site in place.module.called.get(model, ()):
-        forward = place_of(place.program, place.module, site)
-        after = getattr(site.node, "lineno", 0) > getattr(place.node, "lineno", 0)
-        if after and site.scope is place.scope and site.loops and _is_trained(forward, site):
-            span = place.module.span(site.node)
-            fields: dict[str, Setting] = {"model": written(model, span), "wrapper": written(wrapper, span)}
-            fields["by"] = written("ddp", span)
-            return Member(span, fields, ((call.head, "wrapped here, under a name that is not called"),))
-    return None
-
-
-def _name_of(place: Place) -> str:
-    """The name that the result of a call is bound to by itself."""
-    for site in place.scope.sites:
-        if isinstance(site.node, ast.Assign) and site.node.value is place.node and len(site.node.targets) == 1:
-            return dotted(site.node.targets[0])
-    return ""
-
-
-def _is_used(module: Module, name: str) -> bool:
-    """Whether a name is called, or handed to anything that may call it; its parameters and state may be read."""
-    reads = {"parameters", "state_dict", "named_parameters", "train", "eval"}
-    for node in ast.walk(module.top.node):
-        if isinstance(node, ast.Attribute) and dotted(node.value) == name and node.attr not in reads:
-            return True
-        if isinstance(node, ast.Call) and (dotted(node.func) == name or name in _handed(node)):
-            return True
-        if isinstance(node, ast.Return | ast.Assign) and node.value is not None and dotted(node.value) == name:
-            return True
-    return False
-
-
-def _handed(node: ast.Call) -> set[str]:
-    return {
-        part.id
-        for item in given_to(node)
-        for part in ast.walk(item)
-        if isinstance(part, ast.Name) and not _is_read(item)
-    }
-
-
-def _is_read(item: ast.expr) -> bool:
-    """`ddp.parameters()` handed to an optimizer."""
-    return isinstance(item, ast.Call) and isinstance(item.func, ast.Attribute) and not item.args
 
 
 def _inner_call(place: Place) -> _Inner | None:
@@ -240,20 +189,3 @@ def _may_call(module: Module, name: str) -> bool:
     uses = (node for node in ast.walk(module.top.node) if isinstance(node, ast.Call))
     named = ({dotted(item) for item in (node.func, *given_to(node))} for node in uses if dotted(node.func) not in _ASKS)
     return any(name in names for names in named)
-
-
-def _around(place: Place, site: Site) -> ast.AST:
-    """The loop in which a call stands, else its function."""
-    return site.loops[-1] if site.loops else place.scope.node
-
-
-def _is_trained(place: Place, site: Site) -> bool:
-    """Whether the result goes backward in the same loop or function."""
-    around = _around(place, site)
-    if isinstance(around, ast.Module):
-        return False
-    inside = (node for node in ast.walk(around) if isinstance(node, ast.Call))
-    backward = [node for node in inside if isinstance(node.func, ast.Attribute) and node.func.attr == "backward"]
-    bound = results_of(around, place.node) if backward else set()
-    used = any(mentions_result(node, bound, place.node) and node is not place.node for node in backward)
-    return used and not without_gradients(place)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dtlint.frameworks import Member
 from dtlint.frameworks.code.collective_names import OPEN
 from dtlint.frameworks.code.counted_loops import makes_up
+from dtlint.frameworks.code.judged_losses import judges_loss
 from dtlint.frameworks.code.loaders import loaders
 from dtlint.frameworks.code.loss_factors import bound, is_handed_over
 from dtlint.frameworks.code.mentions import passes
@@ -246,7 +247,9 @@ def _cause(place: Place, loop: ast.For | ast.While, item: _Exit) -> tuple[str, G
 
 def _own(place: Place, test: ast.expr, loop: ast.For | ast.While) -> str:
     """What of a rank's own a condition asks for: the loss of this turn, the clock; "" for anything else."""
-    if _is_innermost(place.scope, loop) and _NOT_FINITE.search(place.module.text(test, 200)):
+    if _is_innermost(place.scope, loop) and (
+        _NOT_FINITE.search(place.module.text(test, 200)) or judges_loss(place, test, loop)
+    ):
         return "loss"
     return "clock" if _asks_clock(place, test) else ""
 

@@ -1,4 +1,6 @@
-"""Finds contrastive losses over features that were gathered without gradients: `code.local_losses`."""
+"""Finds contrastive losses over features that were gathered without gradients, or with this rank's own gradient alone:
+`code.local_losses`.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,13 @@ from collections.abc import Iterator
 from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.code.mentions import mentions
+from dtlint.frameworks.code.own_gradients import Gathered, base_name, gathered_by
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import argument, call_at, called
-from dtlint.languages.python.places import Place, place_of
+from dtlint.languages.python.places import Budget, Place, place_of
 from dtlint.languages.python.program import Program, sites
 from dtlint.languages.python.reach import enclosing_function, stands
+from dtlint.source import Span
 from dtlint.value import Setting, Value
 
 _GATHERS = (
@@ -25,14 +29,18 @@ _CARRIED = re.compile(r"distributed\.nn|autograd\.Function|GatherLayer|with_grad
 """Words of programs that gather with gradients, or mean none to flow."""
 _EVALUATES = re.compile(r"eval|test|metric|acc(uracy)?\b|recall|valid|infer|search|retriev", re.IGNORECASE)
 _LOSSES = re.compile(r"cross_entropy|CrossEntropy|log_softmax|logsumexp|criterion|nll_loss")
+_LAYERS = re.compile(r"autograd\.Function|autograd import Function|autograd\.function")
+"""Words of programs that have a backward pass of their own."""
+_PRODUCTS = frozenset({"matmul", "mm", "einsum", "linear", "cosine_similarity", "cdist"})
 _LOCAL, _GRADIENTS = "local_loss", "gather_with_grad"
 
 
 def local_losses(program: Program) -> tuple[Member, ...]:
-    """The collection `code.local_losses`: `how` ("options" or "code") and `name` of a loss between this rank's
-    features and those of all ranks, which arrive without gradients.
+    """The collection `code.local_losses`: `how` ("options", "code", "back" or "own") and `name` of a loss between this
+    rank's features and those of all ranks, which arrive without gradients, but for its own that it puts back, or with
+    the own gradient alone by `layer`.
     """
-    return (*_by_options(program), *_by_hand(program))
+    return (*_by_options(program), *_by_hand(program), *_by_layer(program))
 
 
 def _by_options(program: Program) -> Iterator[Member]:
@@ -63,7 +71,58 @@ def _by_hand(program: Program) -> Iterator[Member]:
                 tensor = _gathered_tensor(place)
                 if tensor and _is_local(place, tensor):
                     span = module.span(site.node)
-                    yield Member(span, texts(span, how="code", name=tensor))
+                    yield Member(span, texts(span, how="back" if _puts_back(place) else "code", name=tensor))
+
+
+def _by_layer(program: Program) -> Iterator[Member]:
+    """Functions that set each rank's own features against all, which an autograd function gathers that sends back what
+    this rank's own loss says of them.
+    """
+    found: dict[Span, Member] = {}
+    for module in program.modules.values() if mentions(program, _LAYERS) else ():
+        for scope in module.scopes if _LOSSES.search(module.source.text) else ():
+            for site in scope.sites if isinstance(scope.node, ast.FunctionDef) else ():
+                place = place_of(program, module, site)
+                if not isinstance(site.node, ast.Return) or not _is_training(place) or stands(place) is False:
+                    continue
+                for gathered, product in _set_against_all(place):
+                    name = module.text(product, 40)
+                    fields = texts(gathered.taken, how="own", name=name, layer=gathered.layer)
+                    related = ((module.span(product), "own features against those of all ranks"),)
+                    found.setdefault(gathered.taken, Member(gathered.taken, fields, related))
+    yield from found.values()
+
+
+def _set_against_all(place: Place) -> Iterator[tuple[Gathered, ast.AST]]:
+    """The products of a function between features and what is gathered of such, and what gathers."""
+    function = enclosing_function(place.scope)
+    nodes = list(ast.walk(function.node)) if function is not None else []
+    surely = {id(part) for each in _sure_statements(place) for part in ast.walk(each)}
+    pairs = [pair for node in nodes if isinstance(node, ast.Assign) for pair in _pairs(node)]
+    found = ((dotted(name), gathered_by(place.at(value)._replace(budget=Budget()))) for name, value in pairs)
+    named = {name: gathered for name, gathered in found if name and gathered is not None}
+    own = {base_name(gathered.tensor) for gathered in named.values()}
+    for node in nodes if named else ():
+        sides = [_base(side) for side in _sides(node)]
+        joined = next((named[side] for side in sides if side in named), None)
+        if joined is not None and not own.isdisjoint(sides) and id(node) in surely:
+            yield joined, node
+
+
+def _sure_statements(place: Place) -> Iterator[ast.AST]:
+    """The assignments and results of a function that no condition keeps it from."""
+    for site in place.scope.sites:
+        if isinstance(site.node, ast.Assign | ast.Return) and stands(place_of(place.program, place.module, site)):
+            yield site.node
+
+
+def _pairs(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """What an assignment binds, and what to."""
+    for target in node.targets:
+        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+            yield from zip(target.elts, node.value.elts, strict=False)
+        else:
+            yield target, node.value
 
 
 def _is_training(place: Place) -> bool:
@@ -86,12 +145,12 @@ def _gathered_tensor(place: Place) -> str:
 
 
 def _is_local(place: Place, tensor: str) -> bool:
-    """Whether a rank's own features meet gathered ones in a product, which its own place in the list never joins."""
+    """Whether a rank's own features meet gathered ones in a product."""
     function = enclosing_function(place.scope)
     assert function is not None and isinstance(place.node, ast.Call)
     parts = dotted(place.node.args[0])
     nodes = list(ast.walk(function.node))
-    if not parts or any(_sets_item(node, parts) for node in nodes):
+    if not parts:
         return False
     lists = {
         dotted(node.args[0]) for node in nodes if isinstance(node, ast.Call) and called(place.at(node)) in _GATHERS
@@ -100,8 +159,15 @@ def _is_local(place: Place, tensor: str) -> bool:
     return bool(_joined(nodes, parts)) and any(_is_product(node, tensor, joined) for node in nodes)
 
 
+def _puts_back(place: Place) -> bool:
+    """Whether a function puts the rank's own features back into what it gathers, with their gradients."""
+    function = enclosing_function(place.scope)
+    parts = dotted(place.node.args[0]) if isinstance(place.node, ast.Call) else ""
+    return function is not None and any(_sets_item(node, parts) for node in ast.walk(function.node))
+
+
 def _sets_item(node: ast.AST, parts: str) -> bool:
-    """`parts[rank] = x`, which puts the rank's own features back with their gradients."""
+    """`parts[rank] = x`"""
     targets = node.targets if isinstance(node, ast.Assign) else []
     return any(isinstance(target, ast.Subscript) and dotted(target.value) == parts for target in targets)
 
@@ -120,14 +186,16 @@ def _joined(nodes: list[ast.AST], parts: str) -> set[str]:
 
 def _is_product(node: ast.AST, tensor: str, joined: set[str]) -> bool:
     """`x @ every.T`, `torch.matmul(x, every.t())`."""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
-        sides: list[ast.expr] = [node.left, node.right]
-    elif isinstance(node, ast.Call) and dotted(node.func).rpartition(".")[2] in ("matmul", "mm", "einsum"):
-        sides = node.args[-2:]
-    else:
-        return False
-    names = [_base(side) for side in sides]
+    names = [_base(side) for side in _sides(node)]
     return tensor in names and not joined.isdisjoint(names)
+
+
+def _sides(node: ast.AST) -> list[ast.expr]:
+    """What a product is made of, [] for anything else."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+        return [node.left, node.right]
+    multiplies = isinstance(node, ast.Call) and dotted(node.func).rpartition(".")[2] in _PRODUCTS
+    return node.args[-2:] if isinstance(node, ast.Call) and multiplies else []
 
 
 def _base(node: ast.expr) -> str:

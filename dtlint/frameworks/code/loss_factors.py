@@ -214,6 +214,39 @@ def factors(place: Place, depth: int = 0) -> Iterator[Factor]:
         yield from _of_name(place, dotted(node), depth)
 
 
+def terms(place: Place, depth: int = 0) -> Iterator[Place]:
+    """The terms that are added to the first one of a loss: those of the expression, of the names in it, of functions of
+    the program.
+    """
+    node = place.node
+    if depth > _MAX_DEPTH or not place.budget.spend():
+        return
+    if isinstance(node, ast.BinOp):
+        added = isinstance(node.op, ast.Add | ast.Sub)
+        if added:
+            yield place.at(node.right)
+        for side in (node.left, node.right) if added or isinstance(node.op, ast.Mult) else (node.left,):
+            yield from terms(place.at(side), depth + 1)
+    elif isinstance(node, ast.Call):
+        summed = node.args[0] if dotted(node.func) == "sum" and len(node.args) == 1 else None
+        yield from map(place.at, summed.elts if isinstance(summed, ast.List | ast.Tuple) else ())
+        for inner in _handed_on(place, node):
+            yield from terms(inner, depth + 1)
+    elif dotted(node):
+        yield from _terms_of_name(place, dotted(node), depth)
+
+
+def _terms_of_name(place: Place, name: str, depth: int) -> Iterator[Place]:
+    for inner, binding in bound(place, name):
+        update = binding.node
+        if isinstance(update, ast.AugAssign):
+            if isinstance(update.op, ast.Add | ast.Sub):
+                yield inner.at(update.value)
+            yield from terms(inner.at(_before(update)), depth + 2)
+        elif binding.kind == "value" and isinstance(update, ast.expr) and not binding.path:
+            yield from terms(inner, depth + 1)
+
+
 def _of_operation(place: Place, node: ast.BinOp, depth: int) -> Iterator[Factor]:
     left, right = place.at(node.left), place.at(node.right)
     if isinstance(node.op, ast.Div):
@@ -229,10 +262,16 @@ def _of_operation(place: Place, node: ast.BinOp, depth: int) -> Iterator[Factor]
 
 
 def _of_call(place: Place, node: ast.Call, depth: int) -> Iterator[Factor]:
+    if isinstance(node.func, ast.Attribute) and node.func.attr in ("div", "mul") and len(node.args) == 1:
+        yield Factor(place.at(node.args[0]), node.func.attr == "div", place)
+    for inner in _handed_on(place, node):
+        yield from factors(inner, depth + 1)
+
+
+def _handed_on(place: Place, node: ast.Call) -> Iterator[Place]:
+    """What a call hands on: the tensor whose method it is, what a function of the program returns."""
     if isinstance(node.func, ast.Attribute) and node.func.attr in _SAME:
-        if node.func.attr in ("div", "mul") and len(node.args) == 1:
-            yield Factor(place.at(node.args[0]), node.func.attr == "div", place)
-        yield from factors(place.at(node.func.value), depth + 1)
+        yield place.at(node.func.value)
         return
     names = qualified(place.module, node.func, place.scope)
     helper = definition(place.program, place.module, names[0]) if len(names) == 1 else None
@@ -242,7 +281,7 @@ def _of_call(place: Place, node: ast.Call, depth: int) -> Iterator[Factor]:
     for site in helper.scope.sites:
         if isinstance(site.node, ast.Return) and site.node.value is not None:
             inner = place._replace(module=helper.module, scope=helper.scope, guards=site.guards, frames=frames)
-            yield from factors(inner.at(site.node.value), depth + 1)
+            yield inner.at(site.node.value)
 
 
 def _of_name(place: Place, name: str, depth: int) -> Iterator[Factor]:
@@ -258,8 +297,12 @@ def _of_update(place: Place, node: ast.AugAssign, depth: int) -> Iterator[Factor
     """`loss /= world`, and what the loss was before."""
     if isinstance(node.op, ast.Div | ast.Mult):
         yield Factor(place.at(node.value), isinstance(node.op, ast.Div), place)
-    before = ast.copy_location(ast.Name(id=dotted(node.target), ctx=ast.Load()), node)
-    yield from factors(place.at(before), depth + 2)
+    yield from factors(place.at(_before(node)), depth + 2)
+
+
+def _before(node: ast.AugAssign) -> ast.Name:
+    """What `loss += x` adds to."""
+    return ast.copy_location(ast.Name(id=dotted(node.target), ctx=ast.Load()), node)
 
 
 def _of_parameter(place: Place, name: str, depth: int) -> Iterator[Factor]:

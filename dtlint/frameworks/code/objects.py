@@ -20,13 +20,13 @@ from dtlint.record import NamedTuple
 
 _MAX_DEPTH = 10
 _MAX_CALLERS = 6
-_SAME_OBJECT = frozenset({"to", "cuda", "cpu", "train", "eval", "half", "bfloat16", "float", "requires_grad_"})
+SAME_OBJECT = frozenset({"to", "cuda", "cpu", "train", "eval", "half", "bfloat16", "float", "requires_grad_"})
 """Methods of a module that return the module itself."""
 _HANDED_ON = frozenset({"torch.compile", "torch.nn.SyncBatchNorm.convert_sync_batchnorm"})
 """Functions that return what they are given, as far as the exchange of gradients goes."""
 
 PREPARERS = frozenset({"accelerator", "fabric"})
-_PREPARING = frozenset({"prepare", "prepare_model", "setup", "setup_module"})
+PREPARING = frozenset({"prepare", "prepare_model", "setup", "setup_module"})
 """Methods of those that wrap models themselves, and return the wrapped one."""
 UNKNOWN, OTHER = "unknown", "other"
 WRAPPERS = frozenset({"ddp", "fsdp1", "deepspeed"})
@@ -80,7 +80,7 @@ def is_prepared(place: Place) -> bool:
 
 def _prepares(call: Place) -> bool:
     function = call.node.func if isinstance(call.node, ast.Call) else None
-    by_name = isinstance(function, ast.Attribute) and function.attr in _PREPARING
+    by_name = isinstance(function, ast.Attribute) and function.attr in PREPARING
     return by_name and isinstance(function, ast.Attribute) and kinds(call.at(function.value)) <= PREPARERS
 
 
@@ -125,7 +125,7 @@ def makers(place: Place, path: tuple[int, ...] = ()) -> Iterator[Maker]:
 
 def _of_call(place: Place, node: ast.Call, path: tuple[int, ...]) -> Iterator[Maker]:
     function = node.func
-    if isinstance(function, ast.Attribute) and function.attr in _SAME_OBJECT:
+    if isinstance(function, ast.Attribute) and function.attr in SAME_OBJECT:
         yield from makers(place.inner(function.value), path)
         return
     name = called(place)

@@ -12,11 +12,16 @@ from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.called import argument_node, given_to
 from dtlint.languages.python.places import Place
 from dtlint.languages.python.reach import enclosing_function
+from dtlint.languages.python.tree import Site
 
 _FROZEN = re.compile(r"\bno_grad\b|\binference_mode\b|set_grad_enabled\(False\)")
 """What turns gradients off, around a block or a function."""
 _CUTS = frozenset({"detach", "item", "tolist", "numpy"})
 """Methods of a tensor whose result no gradient flows through."""
+CALLS_NOTHING = frozenset(
+    ("accumulate", "no_sync", "update", "clip_grad_norm_", "save", "save_model", "print", "watch")
+)
+"""Methods and functions that are handed a model and make no forward pass of it."""
 
 
 def without_gradients(place: Place) -> bool:
@@ -47,6 +52,23 @@ def runs_forward(place: Place, node: ast.Call, model: str) -> bool:
         if given is not None and dotted(given) == model and not without_gradients(inside):
             return True
     return False
+
+
+def around(place: Place, site: Site) -> ast.AST:
+    """The loop in which a call stands, else its function."""
+    return site.loops[-1] if site.loops else place.scope.node
+
+
+def is_trained(place: Place, site: Site) -> bool:
+    """Whether the result of a call goes backward in the same loop or function."""
+    whole = around(place, site)
+    if isinstance(whole, ast.Module):
+        return False
+    inside = (node for node in ast.walk(whole) if isinstance(node, ast.Call))
+    backward = [node for node in inside if isinstance(node.func, ast.Attribute) and node.func.attr == "backward"]
+    bound = results_of(whole, place.node) if backward else set()
+    used = any(mentions_result(node, bound, place.node) and node is not place.node for node in backward)
+    return used and not without_gradients(place)
 
 
 def results_of(around: ast.AST, call: ast.AST) -> set[str]:

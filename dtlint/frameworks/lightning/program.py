@@ -22,17 +22,18 @@ from dtlint.frameworks.lightning.trainer import (
     training_claims,
     trains_on_gpus,
 )
+from dtlint.frameworks.pytorch.names import FSDP1, FSDP2
 from dtlint.languages.json_tree import Kind, Node
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import Call, argument, call_at, called, calls, passed
-from dtlint.languages.python.constants import merged
+from dtlint.languages.python.constants import live_ways, merged
 from dtlint.languages.python.dicts import Passed
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.places import Place
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import stands
 from dtlint.languages.traced import literal_word
-from dtlint.value import Plain, Setting, Unknown, Value
+from dtlint.value import Plain, Setting, Unknown, Value, written
 
 LAYER = "lightning-python"
 _PACKAGES = ("lightning", "lightning.pytorch", "pytorch_lightning", "lightning.fabric", "lightning_fabric")
@@ -42,6 +43,13 @@ _MAKERS = tuple(f"hydra.{module}.{name}" for module in ("utils", "_internal.util
 _LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
 _ALONE = "LightningEnvironment"
 """Lightning's class for machines without a scheduler, which a program may insist on."""
+_WRAPS = (
+    "torch.distributed.fsdp.wrap.wrap",
+    "torch.distributed.fsdp.wrap",
+    "fairscale.nn.wrap",
+    "fairscale.nn.auto_wrap",
+)
+"""Functions that wrap a layer by itself, under the strategy that a Trainer or a Fabric has."""
 _SECTION = "trainer"
 _ARGUMENTS = (
     "accelerator", "devices", "gpus", "num_nodes", "precision", "plugins", "accumulate_grad_batches",
@@ -107,6 +115,7 @@ def _of_trainer(program: Program, call: Call, trainers: dict[str, tuple[Member, 
         *launch_claims(keys, _SECTION, call.head),
         *training_claims(keys, _SECTION),
         *_loaded(program),
+        *_wrapped_by_hand(program, keys),
     )
     return Reading(
         LAYER,
@@ -150,10 +159,12 @@ def _defaults(program: Program) -> Reading:
         return Reading(LAYER)
     if held is None:
         why = "trainer_defaults hold further settings" if given else ""
-        return Reading(LAYER, found[0].head, frontend="lightning", open=why)
+        wrapped = tuple(_wrapped_by_hand(program, Keys({})))
+        return Reading(LAYER, found[0].head, wrapped, frontend="lightning", open=why)
     keys = Keys({f"{_SECTION}.{name}": _node(found[0], item) for name, item in held.items.items()})
     told = (claim for claim in training_claims(keys, _SECTION) if claim.name)
     claims = tuple(claim._replace(name=claim.name.rpartition(".")[2]) for claim in told)
+    claims = (*claims, *_wrapped_by_hand(program, keys))
     return Reading(LAYER, found[0].head, claims, frontend="lightning")
 
 
@@ -179,7 +190,7 @@ def _plain(call: Call) -> Iterator[tuple[str, Node]]:
 
 def _built(place: Place) -> Call | None:
     """The call that builds a strategy, where an expression stands for one; one with `**arguments` is not known."""
-    ends = [way.end for way in ways(place)]
+    ends = [way.end for way, _ in live_ways(place)]
     end = ends[0] if len(ends) == 1 else None
     if not isinstance(end, Place) or not isinstance(end.node, ast.Call):
         return None
@@ -225,6 +236,13 @@ def _kind(held: Plain) -> Kind:
     if isinstance(held, (int, float)):
         return "number"
     return "string" if isinstance(held, str) else "array"
+
+
+def _wrapped_by_hand(program: Program, keys: Keys) -> Iterator[Claim]:
+    """The layers that a module wraps itself (`configure_model`), beside a strategy that is given no policy."""
+    if keys.node(f"{_SECTION}.strategy.init_args.auto_wrap_policy") is None:
+        wraps = [call for call in calls(program, (*_WRAPS, *FSDP1, *FSDP2)) if stands(call.place) is not False]
+        yield from (Claim("sharding.units", written("wrapped", call.head), "wrap") for call in wraps[:1])
 
 
 def _loaded(program: Program) -> Iterator[Claim]:

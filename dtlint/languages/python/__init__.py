@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from dtlint.languages.json_tree import Node
-from dtlint.languages.python.arguments import dotted_words, parse_words, with_arguments
+from dtlint.languages.python.arguments import dotted_words, numbered_words, parse_words, with_arguments
 from dtlint.languages.python.imported import follow_imports
 from dtlint.languages.python.memo import Files, Shared
 from dtlint.languages.python.program import Program, joined, link_modules
@@ -88,6 +88,7 @@ def follow(
 
 def command_line(program: Program, words: tuple[Word, ...]) -> dict[str, Setting]:
     """What the words after the script give the program: its command-line arguments by destination name, and the keys
-    of the config that it loads, with `=` behind each (`trainer.devices=`).
+    of the config that it loads, with `=` behind each (`trainer.devices=`), and the words by their number
+    (`sys.argv[1]`).
     """
-    return {**dotted_words(words), **parse_words(program.arguments, words)}
+    return {**numbered_words(words), **dotted_words(words), **parse_words(program.arguments, words)}

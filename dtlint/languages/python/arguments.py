@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
+from itertools import takewhile
 
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.constants import evaluate
 from dtlint.languages.python.entry_points import entry_arguments
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Budget, Place
-from dtlint.languages.python.program import HYDRA_OPTIONS, Program, link_modules
+from dtlint.languages.python.program import COUNT, HYDRA_OPTIONS, WORDS, Program, link_modules
 from dtlint.languages.python.tree import Argument, Module, Scope
 from dtlint.languages.traced import Word, setting_of
 from dtlint.languages.yaml_scalars import plain_scalar
@@ -71,7 +72,12 @@ def _declared(place: Place, node: ast.Call) -> tuple[str, Argument] | None:
     destination = words.get("dest")
     long = next((flag for flag in flags if flag.startswith("--")), flags[0])
     name = destination.value if isinstance(destination, ast.Constant) else long.lstrip("-").replace("-", "_")
-    return str(name), Argument(flags, _default(place, node, words, action), place.module.span(node), action, kind)
+    default = _default(place, node, words, action)
+    return str(name), Argument(flags, default, place.module.span(node), action, kind, _takes_many(words.get("nargs")))
+
+
+def _takes_many(nargs: ast.expr | None) -> bool:
+    return nargs is not None and not (isinstance(nargs, ast.Constant) and nargs.value in ("?", None))
 
 
 def _action(node: ast.expr | None) -> str:
@@ -87,9 +93,14 @@ def _default(place: Place, node: ast.Call, words: Mapping[str, ast.expr], action
     if action in ("store_true", "store_false"):
         return Value(action == "store_false", origin)
     required = words.get("required")
-    if isinstance(required, ast.Constant) and required.value is True:
+    in_turn = "nargs" not in words and bool(node.args) and not _is_flag(node.args[0])
+    if in_turn or (isinstance(required, ast.Constant) and required.value is True):
         return Unknown("the command must pass it", "", origin)
     return Value(None, origin)
+
+
+def _is_flag(node: ast.expr) -> bool:
+    return not isinstance(node, ast.Constant) or str(node.value).startswith("-")
 
 
 def _dataclass_fields(program: Program, module: Module) -> Iterator[tuple[str, Argument]]:
@@ -140,6 +151,7 @@ def parse_words(declared: Mapping[str, Argument], words: tuple[Word, ...]) -> di
     flags = {flag: name for name, argument in declared.items() for flag in argument.flags if flag.startswith("-")}
     denials = {f"--no-{flag[2:]}": name for flag, name in flags.items() if declared[name].action in _DENIABLE}
     given: dict[str, Setting] = {}
+    free: list[Word] = []
     index = 0
     while index < len(words):
         shown, _, tail = words[index].shown.partition("=")
@@ -147,6 +159,8 @@ def parse_words(declared: Mapping[str, Argument], words: tuple[Word, ...]) -> di
         index += 1
         if not name and shown in denials:
             given[denials[shown]] = setting_of(words[index - 1], False)
+        elif not name:
+            free.append(words[index - 1])
         if not name:
             continue
         argument = declared[name]
@@ -159,7 +173,36 @@ def parse_words(declared: Mapping[str, Argument], words: tuple[Word, ...]) -> di
             index += 1
         elif argument.action in ("flag", "BooleanOptionalAction"):
             given[name] = setting_of(words[index - 1], True)
-    return given
+        while argument.many and index < len(words) and not words[index].shown.startswith("-"):
+            index += 1
+    return {**given, **_in_turn(declared, free)}
+
+
+def positional(declared: Mapping[str, Argument]) -> list[str]:
+    """The arguments that are told by their turn (`parser.add_argument("config")`), in the order in which they are
+    declared, up to the first that takes several words.
+    """
+    names = [name for name, argument in declared.items() if not any(flag.startswith("-") for flag in argument.flags)]
+    return list(takewhile(lambda name: not declared[name].many, names))
+
+
+def _in_turn(declared: Mapping[str, Argument], free: list[Word]) -> dict[str, Setting]:
+    """What words give by their turn, up to the first flag that is not declared: it may take the next word. Nothing
+    where there are more words than arguments that wait for one.
+    """
+    names = positional(declared)
+    leading = list(takewhile(lambda word: not word.many and not word.shown.startswith(("-", "+")), free))
+    fit = len(leading) <= len(names)
+    return {name: _typed(word, declared[name]) for name, word in zip(names, leading, strict=False)} if fit else {}
+
+
+def numbered_words(words: tuple[Word, ...]) -> dict[str, Setting]:
+    """The words of a command as the script may ask for them (`sys.argv[1]`), up to one that may stand for several, and
+    their count with the script where none may.
+    """
+    told = list(takewhile(lambda word: not word.many, words))
+    given = {f"{WORDS}[{number}]": setting_of(word) for number, word in enumerate(told, start=1)}
+    return given if len(told) < len(words) else {**given, COUNT: Value(len(words) + 1, Origin("written"))}
 
 
 def may_hide(declared: Mapping[str, Argument], words: tuple[Word, ...]) -> bool:

@@ -1,4 +1,4 @@
-"""Values of YAML and JSON files that a program loads: `OmegaConf.load(path)`, `yaml.safe_load(file)`, `@hydra.main`."""
+"""Values of the config files that a program loads: `OmegaConf.load(path)`, `yaml.safe_load(file)`, `@hydra.main`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from posixpath import dirname, join, normpath
 from dtlint.languages.json_tree import Node, member, setting
 from dtlint.languages.python.arithmetic import as_sure_as
 from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.command_words import is_whole
 from dtlint.languages.python.entered import takes_config
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.names import lookup, qualified
@@ -18,8 +19,23 @@ from dtlint.languages.python.program import config_file, given_argument, given_b
 from dtlint.record import NamedTuple
 from dtlint.value import Setting, Unknown, Value
 
-_LOADERS = frozenset(("omegaconf.OmegaConf.load", "yaml.safe_load", "yaml.full_load", "yaml.load", "json.load"))
+_LOADERS = frozenset(
+    (
+        *("omegaconf.OmegaConf.load", "yaml.safe_load", "yaml.full_load", "yaml.load", "yaml.unsafe_load"),
+        *("json.load", "json.loads", "tomllib.load", "tomllib.loads", "tomli.load", "tomli.loads", "toml.load"),
+    )
+)
 _COPIES = frozenset(("omegaconf.OmegaConf.to_container", "omegaconf.OmegaConf.to_object", "dict"))
+_HOLDERS = frozenset(
+    (
+        *("types.SimpleNamespace", "argparse.Namespace", "easydict.EasyDict", "addict.Dict", "box.Box", "munch.Munch"),
+        *("ml_collections.ConfigDict", "omegaconf.OmegaConf.create", "munch.munchify"),
+    )
+)
+"""What has the keys of a dict as its attributes."""
+_PATHS = ("pathlib.Path", "str", "os.path.expanduser", "os.path.abspath")
+_READS = ("read", "read_text", "open")
+"""Methods of a file handle or a path that lead to what the file holds."""
 _MAIN = "hydra.main"
 _REFERENCE = re.compile(r"\$\{([\w.]+)\}")
 _MOST_KEYS = 12
@@ -82,6 +98,7 @@ def _as_launched(place: Place, found: Located) -> Setting | None:
     given, certain = given_argument(place.program, f"{name}=")
     if given is not None:
         return given
+    certain = certain or is_whole(place)
     node = member(found.root, *found.keys)
     if node is None or node.kind in ("object", "array"):
         return None
@@ -143,6 +160,8 @@ def _inside(place: Place, node: ast.Attribute | ast.Subscript, evaluate: Evaluat
 def _loaded(place: Place, node: ast.Call, evaluate: Evaluate) -> Located | None:
     """The file that a call loads: its path is the argument, or that of the `open` behind it."""
     names = qualified(place.module, node.func, place.scope)
+    if any(name in _HOLDERS for name in names):
+        return _held(place, node, evaluate)
     if not node.args or not any(name in _LOADERS for name in names):
         return None
     opened = _opened(place.inner(node.args[0]))
@@ -150,17 +169,32 @@ def _loaded(place: Place, node: ast.Call, evaluate: Evaluate) -> Located | None:
     return _file(place, path) if isinstance(path, Value) else None
 
 
+def _held(place: Place, node: ast.Call, evaluate: Evaluate) -> Located | None:
+    """The part of a file whose keys an object is given, and nothing else: `SimpleNamespace(**config)`."""
+    given = [*node.args, *(keyword.value for keyword in node.keywords)]
+    whole = [keyword.value for keyword in node.keywords if keyword.arg is None] or node.args
+    return _located(place.inner(given[0]), evaluate, 1) if len(given) == 1 and given == whole else None
+
+
 def _opened(place: Place) -> Place:
     """The path that a file handle was opened by; the place itself, if it is no handle."""
     node = place.node
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _READS:
+        return _opened(place.inner(node.func.value))
     if isinstance(node, ast.Name):
         holder, bindings = lookup(place.scope, node.id)
         handles = [item.node for item in bindings if isinstance(item.node, ast.Call)]
         if holder is not None and len(handles) == len(bindings) == 1:
-            node = handles[0]
-    if isinstance(node, ast.Call) and dotted(node.func) == "open" and node.args:
-        return place.inner(node.args[0])
-    return place
+            return _opened(place.inner(handles[0]))
+    if isinstance(node, ast.Call) and node.args and dotted(node.func) == "open":
+        return _opened(place.inner(node.args[0]))
+    is_path = isinstance(node, ast.Call) and len(node.args) == 1 and _is_path(place, node)
+    return _opened(place.inner(node.args[0])) if isinstance(node, ast.Call) and is_path else place
+
+
+def _is_path(place: Place, node: ast.Call) -> bool:
+    """Whether a call only makes another form of the path that it is given."""
+    return any(name in _PATHS for name in qualified(place.module, node.func, place.scope))
 
 
 def _file(place: Place, path: Value) -> Located | None:

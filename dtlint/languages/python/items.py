@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dtlint.languages.python.arithmetic import Known, as_sure_as, computed, written
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.choices import LEFT_OUT, combined, joined, options, over, same
+from dtlint.languages.python.command_words import word_of
 from dtlint.languages.python.constants import evaluate, holds, is_symbol, live_ways, merged
 from dtlint.languages.python.dicts import Passed, changed_on_the_way, is_changed, unpacked_dict
 from dtlint.languages.python.documents import document_value
@@ -16,6 +17,7 @@ from dtlint.languages.python.library import environment_value
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.objects import rest_argument
 from dtlint.languages.python.places import Place, conditions_at, guard_text, unknown
+from dtlint.languages.python.program import WORDS
 from dtlint.languages.python.tree import Guard, Module
 from dtlint.value import Choice, Option, Plain, Setting, Unknown, Value
 
@@ -108,6 +110,8 @@ def subscript(place: Place, node: ast.Subscript) -> Setting:
     if in_file is not None:
         return in_file
     key = evaluate(place.inner(node.slice))
+    if names == (WORDS,):
+        return _passed_word(place.inner(node.value), key)
     if len(names) == 1 and any(_names_member(names[0], option) for option in options(key)):
         return combined(
             place, [Option(option.guard, _member(place, names[0], option.value)) for option in options(key)]
@@ -116,7 +120,7 @@ def subscript(place: Place, node: ast.Subscript) -> Setting:
     if isinstance(key, Value) and isinstance(key.value, str):
         items = unpacked_dict(holder)
         if items is not None and key.value in items:
-            return as_sure_as(merged(place, items[key.value]), key)
+            return _chosen_by(node, as_sure_as(merged(place, items[key.value]), key), key)
         told = rest_argument(place, node.value, key.value)
         if told is not None:
             return told
@@ -128,6 +132,12 @@ def subscript(place: Place, node: ast.Subscript) -> Setting:
         for option in options(key)
     ]
     return combined(place, found)
+
+
+def _passed_word(place: Place, key: Setting) -> Setting:
+    """`sys.argv[1]`: the word of the launch."""
+    passed = word_of(place, key.value) if isinstance(key, Value) else None
+    return passed or unknown(place, "a word of the command, which no launch here passes")
 
 
 def _as_written(holder: Place, end: Place | Unknown) -> Place | Unknown:
@@ -153,12 +163,24 @@ def _item(place: Place, holder: Place | Unknown, key: Known) -> Known:
         return holder
     if isinstance(key, Unknown):
         return key._replace(means="")
+    told = word_of(holder, key.value)
+    if told is not None:
+        return unknown(place, "it depends on a condition") if isinstance(told, Choice) else told
     for name, item in _items(holder):
         if same(name, key.value):
             value = evaluate(holder.inner(item))
-            sure = as_sure_as(value, key)
+            sure = _chosen_by(place.node, as_sure_as(value, key), key)
             return unknown(place, "it depends on a condition") if isinstance(sure, Choice) else sure
     return unknown(place, f"no item {key.value!r} is written out")
+
+
+def _chosen_by(node: ast.AST, value: Setting, key: Value) -> Setting:
+    """An item of a table (`DTYPES[args.dtype]`): it stands where the key was written that chooses it."""
+    literal = isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant | ast.UnaryOp)
+    if literal or not isinstance(value, Value) or key.origin.span is None:
+        return value
+    chain = tuple(dict.fromkeys((*value.origin.chain, *key.origin.chain)))
+    return value._replace(origin=key.origin._replace(kind=value.origin.kind, note=value.origin.note, chain=chain))
 
 
 def _items(holder: Place) -> Iterator[tuple[Plain, ast.expr]]:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Mapping
 
 from dtlint.languages.python.arithmetic import as_sure_as, computed
+from dtlint.languages.python.command_words import count_of_words
 from dtlint.languages.python.devices import accelerator
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.objects import Evaluate
@@ -43,6 +44,8 @@ def call_value(place: Place, node: ast.AST, evaluate: Evaluate) -> Setting:
     device = accelerator(place, name)
     if device is not None:
         return device
+    if name == "len" and len(node.args) == 1:
+        return count_of_words(place.inner(node.args[0])) or opaque
     arguments = [evaluate(place.inner(item)) for item in node.args] if name in _READ and not node.keywords else []
     if name in ("os.environ.get", "os.getenv") and arguments:
         return environment_value(place, arguments[0], arguments[1] if len(arguments) > 1 else None)

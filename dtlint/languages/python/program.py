@@ -176,6 +176,11 @@ HYDRA_OPTIONS: Mapping[str, str] = {
 given as `hydra:config_name`.
 """
 
+WORDS = "sys.argv"
+"""The list of the words that a program was started with; what the launch passes there is given by their numbers."""
+COUNT = f"len({WORDS})"
+"""How many words there are, as it is given where every one of them is known."""
+
 
 def with_given(program: Program, given: Mapping[str, Setting], more: bool) -> Program:
     """The program as a launch starts it that passes these values, and maybe `more`."""

@@ -80,7 +80,8 @@ class Scope:
 class Argument(NamedTuple):
     """A command-line argument that a script declares: its flags, default and where it stands.
 
-    `action` is argparse's ("store", "store_true", ...); `kind` the name of the type that its text is converted with.
+    `action` is argparse's ("store", "store_true", ...); `kind` the name of the type that its text is converted with;
+    `many`: it takes several words (`nargs="+"`).
     """
 
     flags: tuple[str, ...]
@@ -88,6 +89,7 @@ class Argument(NamedTuple):
     place: Span
     action: str = "store"
     kind: str = ""
+    many: bool = False
 
 
 class Module(NamedTuple):
