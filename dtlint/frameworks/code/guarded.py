@@ -178,7 +178,7 @@ def _needs(guarded: _Guarded, reached: Reached) -> str:
 def _member(guarded: _Guarded, reached: Reached, needs: str) -> Member:
     span = guarded.place.module.span(guarded.place.node)
     fields: dict[str, Setting] = {
-        "call": written(reached.collective.name, span),
+        "call": written(_spelled(reached), span),
         "through": written(reached.through, span),
         "needs": written(needs, span),
         "condition": written(_condition(guarded), guarded.span),
@@ -187,6 +187,13 @@ def _member(guarded: _Guarded, reached: Reached, needs: str) -> Member:
     if reached.through:
         related.append((reached.place.module.span(reached.place.node), "all ranks must reach this"))
     return Member(span, fields, tuple(related), {"move": _behind(guarded, reached)})
+
+
+def _spelled(reached: Reached) -> str:
+    """What people call a collective; with its object, where the function that leads to it has the same name."""
+    node = reached.place.node
+    same = reached.through == reached.collective.name and isinstance(node, ast.Call)
+    return dotted(node.func) or reached.through if same and isinstance(node, ast.Call) else reached.collective.name
 
 
 def _behind(guarded: _Guarded, reached: Reached) -> tuple[Edit, ...]:
@@ -209,8 +216,17 @@ def _behind(guarded: _Guarded, reached: Reached) -> tuple[Edit, ...]:
 def _condition(guarded: _Guarded) -> str:
     if guarded.guard is None or guarded.guard.test is None:
         return guarded.span.text
-    text = guarded.place.module.text(guarded.guard.test, 60)
-    return text if guarded.guard.holds else f"not ({text})"
+    return _worded(guarded.place.module, guarded.guard.test, guarded.guard.holds)
+
+
+def _worded(module: Module, test: ast.expr, holds: bool) -> str:
+    """A condition, or its opposite in the fewest words."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return _worded(module, test.operand, not holds)
+    if not holds and isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.NotEq) and len(test.ops) == 1:
+        return f"{module.text(test.left, 60)} == {module.text(test.comparators[0], 60)}"
+    text = module.text(test, 60)
+    return text if holds else f"not ({text})"
 
 
 def _guarded_calls(program: Program, module: Module) -> Iterator[_Guarded]:
