@@ -8,12 +8,14 @@ from collections.abc import Iterator
 
 from dtlint.frameworks.code.dealt_values import measured_by_rank
 from dtlint.frameworks.code.loss_factors import bound
+from dtlint.frameworks.code.progress_bars import lone_count
 from dtlint.frameworks.code.ranks import side_of
 from dtlint.frameworks.pytorch.step_area import called_function
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import called
+from dtlint.languages.python.names import attribute_bindings
 from dtlint.languages.python.places import Place, place_of
-from dtlint.languages.python.tree import Binding
+from dtlint.languages.python.tree import Binding, Module
 from dtlint.record import NamedTuple
 from dtlint.source import Span
 
@@ -50,7 +52,7 @@ _MOST = 60
 
 
 class Partial(NamedTuple):
-    """Why not all ranks know a value (`cause`: reduced, dealt or partial), where, and what the place is called."""
+    """Why not all ranks know a value (`cause`: reduced, dealt, partial or bar), where, and what the place is called."""
 
     cause: str
     place: Span
@@ -64,30 +66,34 @@ def known_in_part(place: Place) -> Partial | None:
     while waiting and len(seen) < _MOST and place.budget.spend():
         here = waiting.pop()
         for node in _asked(here.node):
-            key = id(here.scope), node.id if isinstance(node, ast.Name) else id(node)
+            key = id(here.scope), id(node) if isinstance(node, ast.Call) else dotted(node)
             if key in seen:
                 continue
             seen.add(key)
+            bar = lone_count(here.at(node))
+            if bar is not None:
+                return Partial("bar", bar, "only some ranks count here, the others disable it")
             if isinstance(node, ast.Call):
                 waiting += _returned(here.at(node))
                 continue
-            found = _of_name(here.at(node), node.id)
+            of_name = isinstance(node, ast.Name)
+            found = _of_name(here.at(node), dotted(node)) if of_name else _of_attribute(here.at(node))
             if isinstance(found, Partial):
                 return found
             waiting += found
     return None
 
 
-def _asked(expression: ast.AST) -> Iterator[ast.Name | ast.Call]:
-    """The names and calls that an expression rests on, outside of what makes the ranks agree. Of most functions the
-    arguments tell nothing of what they return (a writer that one rank has).
+def _asked(expression: ast.AST) -> Iterator[ast.Name | ast.Call | ast.Attribute]:
+    """The names, attributes and calls that an expression rests on, outside of what makes the ranks agree. Of most
+    functions the arguments tell nothing of what they return (a writer that one rank has).
     """
     waiting = [expression]
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.Call) and _AGREES.search(_last(node)):
             continue
-        if isinstance(node, ast.Name | ast.Call):
+        if isinstance(node, ast.Name | ast.Call) or (isinstance(node, ast.Attribute) and dotted(node)):
             yield node
         if not isinstance(node, ast.Call) or _last(node) in _PLAIN:
             waiting += ast.iter_child_nodes(node)
@@ -128,6 +134,41 @@ def _of_name(place: Place, name: str) -> Partial | list[Place]:
         inside, binding = next((inside, binding) for inside, binding, test in sided if test is not None)
         return Partial("partial", inside.module.span(binding.place), "only some ranks come here")
     return [part for inside, binding in reached for part in _parts(inside, binding)]
+
+
+def _of_attribute(place: Place) -> Partial | list[Place]:
+    """Why an attribute of the object (`self.stop`) is another value on some ranks: only they set it, in a method that
+    tells nobody.
+    """
+    name = dotted(place.node)
+    owned = attribute_bindings(place.module, place.scope, name)
+    reached = [
+        (place._replace(scope=method, node=binding.node, guards=binding.guards), binding)
+        for method, binding in owned
+        if _is_assigned(binding) and binding.node is not None
+    ]
+    if not reached or _is_told(place.module, name) or any(_takes_over(inside, name) for inside, _ in reached):
+        return []
+    sided = [(inside, binding) for inside, binding in reached if _rank_test(inside, binding, place) is not None]
+    if not sided or len(sided) == len(reached):
+        return []
+    return Partial("partial", place.module.span(sided[0][1].place), "only some ranks come here")
+
+
+def _is_told(module: Module, name: str) -> bool:
+    """Whether a file hands an attribute to what tells all ranks the same."""
+    calls = (site.node for scope in module.scopes for site in scope.sites if isinstance(site.node, ast.Call))
+    return any(_AGREES.search(_last(node)) and _mentions(node, name) for node in calls)
+
+
+def _mentions(node: ast.AST, name: str) -> bool:
+    return any(isinstance(part, ast.Attribute) and dotted(part) == name for part in ast.walk(node))
+
+
+def _takes_over(place: Place, name: str) -> bool:
+    """Whether an attribute is set to what the ranks have agreed on, or to what a function makes of itself."""
+    calls = [node for node in ast.walk(place.node) if isinstance(node, ast.Call)]
+    return _is_received(place) or any(_AGREES.search(_last(node)) or _mentions(node, name) for node in calls)
 
 
 def _is_assigned(binding: Binding) -> bool:
