@@ -159,3 +159,17 @@ def test_a_bar_of_a_with_statement() -> None:
     text += "model = DDP(net)\nwith tqdm(total=9, disable=dist.get_rank() > 0) as bar:\n    for batch in loader:\n"
     text += "        model(batch).backward()\n        if bar.n == 5:\n            dist.barrier()\n"
     assert divergences(text) == [("barrier", "bar", "bar.n == 5")]
+
+
+@pytest.mark.parametrize(
+    ("test", "told"), [("sum(losses) > 1", True), ("losses", False), ("not losses or done", False)]
+)
+def test_whether_anything_was_measured_is_the_same_on_all_ranks(test: str, told: bool) -> None:
+    text = "import torch.distributed as dist\nfrom torch.nn.parallel import DistributedDataParallel as DDP\n"
+    text += "from torch.utils.data import DataLoader, DistributedSampler\nmodel = DDP(net)\n"
+    text += "loader = DataLoader(data, sampler=DistributedSampler(data))\n"
+    text += "def validate():\n    losses = []\n    for batch in loader:\n        losses.append(model(batch).item())\n"
+    text += (
+        f"    if {test}:\n        dist.barrier()\nfor batch in loader:\n    model(batch).backward()\n    validate()\n"
+    )
+    assert divergences(text) == ([("barrier", "dealt", test)] if told else [])

@@ -62,6 +62,7 @@ class Partial(NamedTuple):
 def known_in_part(place: Place) -> Partial | None:
     """What makes a condition another one on some ranks; None where nothing certainly does."""
     waiting = [place]
+    bare = set(map(id, _bare(place.node)))
     seen: set[tuple[int, str | int]] = set()
     while waiting and len(seen) < _MOST and place.budget.spend():
         here = waiting.pop()
@@ -77,7 +78,8 @@ def known_in_part(place: Place) -> Partial | None:
                 waiting += _returned(here.at(node))
                 continue
             of_name = isinstance(node, ast.Name)
-            found = _of_name(here.at(node), dotted(node)) if of_name else _of_attribute(here.at(node))
+            measured = id(node) not in bare
+            found = _of_name(here.at(node), dotted(node), measured) if of_name else _of_attribute(here.at(node))
             if isinstance(found, Partial):
                 return found
             waiting += found
@@ -117,15 +119,28 @@ def _returned(place: Place) -> list[Place]:
     ]
 
 
-def _of_name(place: Place, name: str) -> Partial | list[Place]:
-    """Why a name is another value on some ranks; else what it rests on."""
+def _bare(test: ast.AST) -> Iterator[ast.AST]:
+    """The parts of a condition that are asked for their truth alone: whether a list is empty is the same on all ranks
+    that go through as many batches.
+    """
+    if isinstance(test, ast.BoolOp):
+        for value in test.values:
+            yield from _bare(value)
+    elif isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        yield from _bare(test.operand)
+    else:
+        yield test
+
+
+def _of_name(place: Place, name: str, measured: bool) -> Partial | list[Place]:
+    """Why a name is another value on some ranks; else what it rests on. `measured`: what a rank has measured counts."""
     reached = [(inside, binding) for inside, binding in bound(place, name) if _is_assigned(binding)]
     if not reached or _is_agreed(reached[0][0], name) or any(_is_received(inside) for inside, _ in reached):
         return []
     reduced = _reduced(reached[0][0], name)
     if reduced is not None:
         return Partial("reduced", reduced, "one rank is given the sum, the others keep parts of it")
-    own = measured_by_rank(reached[0][0], name)
+    own = measured_by_rank(reached[0][0], name) if measured else None
     if own is not None:
         return Partial("dealt", own, "each rank goes through its own share of these")
     sided = [(inside, binding, _rank_test(inside, binding, place)) for inside, binding in reached]
