@@ -6,10 +6,12 @@ import ast
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
+from dtlint.frameworks.code.collective_names import WORDS
 from dtlint.frameworks.code.guarded import left_out
 from dtlint.frameworks.code.partial_values import Partial, known_in_part
 from dtlint.frameworks.code.ranks import asks_for_ranks, side_of
 from dtlint.frameworks.code.reached import Reached, Search, first_only
+from dtlint.languages.python.bindings import last_word
 from dtlint.languages.python.places import Budget, Place, place_of
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import stands
@@ -43,10 +45,11 @@ def missed_collectives(program: Program) -> tuple[Missed, ...]:
 def _missed(program: Program) -> Iterator[Missed]:
     search = Search(program)
     told: set[int] = set()
+    words = WORDS.union(name.rpartition(".")[2] for module in program.modules.values() for name in module.definitions)
     for module in program.modules.values():
         for scope in module.scopes:
             causes: dict[int, Partial | None] = {}
-            for site in _sites(scope):
+            for site in _sites(scope, words):
                 place = place_of(program, module, site)
                 found = next((guard for guard in site.guards if _cause(place, guard, causes) is not None), None)
                 if found is None or id(found.test) in told or _is_for_some(place):
@@ -58,10 +61,14 @@ def _missed(program: Program) -> Iterator[Missed]:
                     yield Missed(place, found, reached, partial)
 
 
-def _sites(scope: Scope) -> Iterator[Site]:
-    """The calls of a function behind conditions; none of one that is for the first rank."""
-    if first_only(scope) is None:
-        yield from (site for site in scope.sites if site.guards and isinstance(site.node, ast.Call))
+def _sites(scope: Scope, words: frozenset[str]) -> Iterator[Site]:
+    """The calls of a function behind conditions that end in one of the words; none where it is for the first rank."""
+    calls = (site for site in scope.sites if site.guards and isinstance(site.node, ast.Call))
+    yield from (site for site in calls if _called_word(site) in words and first_only(scope) is None)
+
+
+def _called_word(site: Site) -> str:
+    return last_word(site.node.func) if isinstance(site.node, ast.Call) else ""
 
 
 def _cause(place: Place, guard: Guard, known: dict[int, Partial | None]) -> Partial | None:

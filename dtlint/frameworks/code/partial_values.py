@@ -15,7 +15,8 @@ from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import called
 from dtlint.languages.python.names import attribute_bindings
 from dtlint.languages.python.places import Place, place_of
-from dtlint.languages.python.tree import Binding, Module
+from dtlint.languages.python.program import Program, of_file
+from dtlint.languages.python.tree import Binding, Scope
 from dtlint.record import NamedTuple
 from dtlint.source import Span
 
@@ -162,7 +163,7 @@ def _of_attribute(place: Place) -> Partial | list[Place]:
         for method, binding in owned
         if _is_assigned(binding) and binding.node is not None
     ]
-    if not reached or _is_told(place.module, name) or any(_takes_over(inside, name) for inside, _ in reached):
+    if not reached or _is_told(place, name) or any(_takes_over(inside, name) for inside, _ in reached):
         return []
     sided = [(inside, binding) for inside, binding in reached if _rank_test(inside, binding, place) is not None]
     if not sided or len(sided) == len(reached):
@@ -170,10 +171,9 @@ def _of_attribute(place: Place) -> Partial | list[Place]:
     return Partial("partial", place.module.span(sided[0][1].place), "only some ranks come here")
 
 
-def _is_told(module: Module, name: str) -> bool:
+def _is_told(place: Place, name: str) -> bool:
     """Whether a file hands an attribute to what tells all ranks the same."""
-    calls = (site.node for scope in module.scopes for site in scope.sites if isinstance(site.node, ast.Call))
-    return any(_AGREES.search(_last(node)) and _mentions(node, name) for node in calls)
+    return any(_mentions(node, name) for scope in place.module.scopes for node in _agreeing(place.program, scope))
 
 
 def _mentions(node: ast.AST, name: str) -> bool:
@@ -207,8 +207,18 @@ def _parts(inside: Place, binding: Binding) -> Iterator[Place]:
 
 def _is_agreed(place: Place, name: str) -> bool:
     """Whether the function hands a name to what tells all ranks the same."""
-    sites = (site.node for site in place.scope.sites if isinstance(site.node, ast.Call))
-    return any(_AGREES.search(_last(node)) and _hands(node, name) for node in sites)
+    return any(_hands(node, name) for node in _agreeing(place.program, place.scope))
+
+
+def _agreeing(program: Program, scope: Scope) -> tuple[ast.Call, ...]:
+    """The calls of a function that tell all ranks the same."""
+    return of_file(program, "agreeing calls", scope, lambda: tuple(_agreeing_in(scope)))
+
+
+def _agreeing_in(scope: Scope) -> Iterator[ast.Call]:
+    for site in scope.sites:
+        if isinstance(site.node, ast.Call) and _AGREES.search(_last(site.node)):
+            yield site.node
 
 
 def _is_received(place: Place) -> bool:
@@ -219,9 +229,8 @@ def _is_received(place: Place) -> bool:
 
 def _reduced(place: Place, name: str) -> Span | None:
     """Where a function leaves the sum of a tensor with one rank."""
-    given = (
-        site for site in place.scope.sites if isinstance(site.node, ast.Call) and _first_argument(site.node) == name
-    )
+    sites = (site for site in place.module.called.get("reduce", ()) if site.scope is place.scope)
+    given = (site for site in sites if _first_argument(site.node) == name)
     found = (site.node for site in given if called(place_of(place.program, place.module, site)) in _TO_ONE)
     return next((place.module.span(node) for node in found), None)
 
