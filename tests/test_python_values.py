@@ -84,6 +84,8 @@ KNOWN = {
     "class A:\n    @staticmethod\n    def size(n):\n        return n\nshow(A.size(4))": 4,
     "class A:\n    def __init__(self, n):\n        self.n = n\na = A(4)\nshow(a.n)": 4,
     "class A:\n    def __init__(self, n):\n        self.n = n\n    def go(self):\n        show(self.n)\nA(4).go()": 4,
+    "class A:\n    def __init__(self):\n        self.n = 4\n        self.n += 1\n    def go(self):\n        show(self.n)": 5,
+    "class A:\n    def __init__(self):\n        self.n = 4\n    def go(self):\n        self.n //= 2\n        show(self.n)": 2,
     "class A:\n    n = 4\nclass B(A):\n    def go(self):\n        show(self.n)": 4,
     "class A:\n    def size(self, n=2):\n        return n * 2\na = A()\nshow(a.size(4))": 8,
     "class A:\n    @property\n    def size(self):\n        return 8\na = A()\nshow(a.size)": 8,
@@ -208,6 +210,7 @@ def test_callers_that_agree() -> None:
 
 
 UNKNOWN = {
+    "class A:\n    def __init__(self):\n        self.n = 0\n    def go(self):\n        self.n += 1\n        show(self.n)": "?",
     "def f(x):\n    show(x)\nparser.add_argument('--a', type=f)\ndata.type(3)": "?",
     "def f():\n    def g():\n        nonlocal x\n        x = 2\n    x = 1\n    g()\n    show(x)": "?",
     "show(x)": "?",

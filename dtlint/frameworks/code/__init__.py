@@ -48,6 +48,8 @@ def _collectors(words: set[str]) -> Iterator[tuple[str, Collector]]:
     """
     if words & {"backward", "manual_backward", "step"}:
         yield from _of_training()
+    else:
+        yield "code.divergences", _stop_flags
     if "DistributedSampler" in words:
         from dtlint.frameworks.code.samplers import samplers
 
@@ -115,6 +117,14 @@ def _of_processes(words: set[str]) -> Iterator[tuple[str, Collector]]:
         yield "code.synchronized_norms", synchronized_norms
 
 
+def _stop_flags(program: Program) -> tuple[Member, ...]:
+    """Flags that stop a front end's loop; of programs that speak of one, since few do."""
+    from dtlint.frameworks.code.stop_flags import FLAGS, stop_flags
+
+    texts = (module.source.text for module in program.modules.values())
+    return stop_flags(program) if any(flag in text for text in texts for flag in FLAGS) else ()
+
+
 def _of_recomputation(words: set[str]) -> Iterator[tuple[str, Collector]]:
     """What is asked of how activations are recomputed."""
     from dtlint.frameworks.code.deepspeed_checkpoints import deepspeed_checkpoints
@@ -161,7 +171,7 @@ def _of_training() -> Iterator[tuple[str, Collector]]:
     from dtlint.frameworks.code.step_loops import step_loops
 
     yield "code.averaged_losses", averaged_losses
-    yield "code.divergences", divergences
+    yield "code.divergences", lambda of: (*divergences(of), *_stop_flags(of))
     yield "code.idle_no_syncs", idle_no_syncs
     yield "code.late_flags", late_flags
     yield "code.stalls", stalls

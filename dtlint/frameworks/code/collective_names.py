@@ -129,7 +129,7 @@ rank 0, and the option that asks for it.
 _STATE_PACKAGE = "torch.distributed.checkpoint.state_dict"
 _LOGS = ("log", "log_dict")
 """Methods of a LightningModule that sum a value over the ranks where they are told to (sync_dist)."""
-_WORDS = frozenset(
+WORDS = frozenset(
     (
         *OPEN,
         *(method for methods in _METHODS.values() for method in methods),
@@ -139,6 +139,7 @@ _WORDS = frozenset(
         "compute",
     )
 )
+"""The last words of calls that may be collectives, but for forward passes of models."""
 
 
 class Collective(NamedTuple):
@@ -159,7 +160,7 @@ def collective_at(place: Place) -> Collective | None:
         return None
     last = node.func.attr if isinstance(node.func, ast.Attribute) else dotted(node.func)
     name = called(place)
-    if last not in _WORDS and name.rpartition(".")[2] not in _WORDS:
+    if last not in WORDS and name.rpartition(".")[2] not in WORDS:
         return _of_model(place, node)
     package, _, word = name.rpartition(".")
     if package in _PACKAGES and word in OPEN:

@@ -10,6 +10,7 @@ from dtlint.frameworks import Member
 from dtlint.frameworks.code.collective_names import OPEN
 from dtlint.frameworks.code.counted_loops import makes_up
 from dtlint.frameworks.code.judged_losses import judges_loss
+from dtlint.frameworks.code.known_by_some import WHY, Missed, missed_collectives
 from dtlint.frameworks.code.loaders import loaders
 from dtlint.frameworks.code.loss_factors import bound, is_handed_over
 from dtlint.frameworks.code.mentions import passes
@@ -38,16 +39,18 @@ _AGREEING = OPEN - {"reduce", "gather", "gather_object", "barrier", "monitored_b
 """Collectives after which all ranks hold the same."""
 _CLOCKS = frozenset({"time.time", "time.monotonic", "time.perf_counter"})
 """Functions that tell every rank something of its own."""
-_OF_SOME = frozenset({"rank", "reduced", "partial", "dealt"})
+_OF_SOME = frozenset({"rank", "reduced", "partial", "dealt", "bar"})
 """Causes that part ranks which train on the same batches too."""
 _OF_ALL = frozenset({"KeyboardInterrupt", "SystemExit", "StopIteration", "GeneratorExit"})
 """Exceptions that come to all ranks, or that end their data and not their batch."""
 
 
 class _Exit(NamedTuple):
-    """A statement that leaves a loop or a turn of it, and the conditions within the loop, outermost first."""
+    """A statement that leaves a loop or a turn of it, and the conditions within the loop, outermost first; the loop
+    itself where its test does.
+    """
 
-    node: ast.Break | ast.Continue | ast.Return
+    node: ast.Break | ast.Continue | ast.Return | ast.While
     guards: tuple[Guard, ...]
 
 
@@ -55,7 +58,8 @@ def divergences(program: Program) -> tuple[Member, ...]:
     """Where not all ranks go on with a training loop in the same turn: the `break`, `continue` and `return` on what a
     rank alone knows, and exceptions of a backward pass that are caught. `cause` is rank, loss, counted (a loss whose
     skipped pass the rank makes up), clock, exception, reduced (a sum that one rank was given), dealt (measured on a
-    share of the samples) or partial (what only some set).
+    share of the samples), bar (counted by a progress bar that some disable) or partial (what only some set). `call`
+    names a collective that some ranks do not come to, "" where they leave a loop.
     """
     found = []
     for module in program.modules.values():
@@ -69,6 +73,7 @@ def divergences(program: Program) -> tuple[Member, ...]:
                 ]
                 found += [_caught(module, loop, node) for node in _catching(place, loop)]
     found += _by_values_of_some(program, {(member.place.path, member.place.start) for member in found})
+    found += map(_missed, missed_collectives(program))
     if found and all(stands(call.place) is False for call in calls(program, _EXCHANGING)):
         found = [member for member in found if _is_of_some(member)] if _is_handed_over(program) else []
     return tuple(member for member in found if _is_of_some(member) or not _is_the_same_for_all(program))
@@ -80,11 +85,27 @@ def _by_values_of_some(program: Program, known: set[tuple[str, int]]) -> Iterato
     """
     for backward, site in passes(program):
         for loop in (loop for loop in site.loops if isinstance(loop, ast.For | ast.While)):
-            for item in _exits(program, loop):
-                member = _of_values(backward, loop, item) if isinstance(item.node, ast.Break | ast.Return) else None
+            ends = [_Exit(loop, (Guard(loop.test, False),))] if isinstance(loop, ast.While) else []
+            for item in (*ends, *_exits(program, loop)):
+                member = None if isinstance(item.node, ast.Continue) else _of_values(backward, loop, item)
                 if member is not None and (member.place.path, member.place.start) not in known:
                     known.add((member.place.path, member.place.start))
                     yield member
+
+
+def _missed(missed: Missed) -> Member:
+    """A call that leads to a collective on some ranks only."""
+    place, test, reached = missed.place, missed.guard.test, missed.reached
+    span = place.module.span(place.node)
+    name = reached.collective.name
+    call = f"{reached.through}, which leads to {name}" if reached.through else name
+    condition = place.module.text(test or place.node, 60)
+    fields = fields_of(span, name, missed.partial.cause, condition if missed.guard.holds else f"not ({condition})")
+    related = [(place.module.span(test or place.node), "only some ranks pass here")]
+    related.append((missed.partial.place, missed.partial.label))
+    if reached.through:
+        related.append((reached.place.module.span(reached.place.node), "all ranks must reach this"))
+    return Member(span, {**fields, "call": written(call, span)}, tuple(related))
 
 
 def _of_values(place: Place, loop: ast.For | ast.While, item: _Exit) -> Member | None:
@@ -92,7 +113,7 @@ def _of_values(place: Place, loop: ast.For | ast.While, item: _Exit) -> Member |
         if guard.test is None or _agrees(place.module, loop, guard.test) or _others_leave(loop, guard, item.node):
             continue
         here = place._replace(node=guard.test, guards=(), budget=Budget())
-        if side_of(here, guard):
+        if side_of(here, guard) and item.node is not loop:
             return _told(place, item, "rank", guard.test)
         partial = known_in_part(here)
         if partial is not None:
@@ -102,9 +123,9 @@ def _of_values(place: Place, loop: ast.For | ast.While, item: _Exit) -> Member |
 
 def _told(place: Place, item: _Exit, cause: str, test: ast.expr, *related: tuple[Span, str]) -> Member:
     span = place.module.span(test)
-    fields = _fields(span, type(item.node).__name__.lower(), cause, place.module.text(test, 60))
-    left = (place.module.span(item.node), "these ranks leave here, the others go on")
-    return Member(span, fields, (left, *related))
+    fields = fields_of(span, type(item.node).__name__.lower(), cause, place.module.text(test, 60))
+    left = [] if isinstance(item.node, ast.While) else [place.module.span(item.node)]
+    return Member(span, fields, (*((each, "these ranks leave here, the others go on") for each in left), *related))
 
 
 def _is_handed_over(program: Program) -> bool:
@@ -211,12 +232,13 @@ def _ends_process(node: ast.stmt) -> bool:
 def _caught(module: Module, loop: ast.For | ast.While, handler: ast.ExceptHandler) -> Member:
     span = module.span(handler.type or handler.body[0])
     backward = next(node for node in ast.walk(loop) if _is_backward(node))
-    fields = _fields(span, "except", "exception", f"except {span.text}" if handler.type is not None else "except")
+    fields = fields_of(span, "except", "exception", f"except {span.text}" if handler.type is not None else "except")
     return Member(span, fields, ((module.span(backward), "the others wait in this one's gradient exchange"),))
 
 
-def _fields(span: Span, word: str, cause: str, condition: str) -> dict[str, Setting]:
-    told = {"word": word, "cause": cause, "condition": condition}
+def fields_of(span: Span, word: str, cause: str, condition: str) -> dict[str, Setting]:
+    """The fields of a member of `code.divergences`."""
+    told = {"word": word, "cause": cause, "condition": condition, "call": "", "why": WHY.get(cause, "")}
     return {**{name: written(text, span) for name, text in told.items()}, "by_rank": written(cause == "rank", span)}
 
 
@@ -251,10 +273,10 @@ def _own(place: Place, test: ast.expr, loop: ast.For | ast.While) -> str:
         _NOT_FINITE.search(place.module.text(test, 200)) or judges_loss(place, test, loop)
     ):
         return "loss"
-    return "clock" if _asks_clock(place, test) else ""
+    return "clock" if asks_clock(place, test) else ""
 
 
-def _asks_clock(place: Place, test: ast.expr) -> bool:
+def asks_clock(place: Place, test: ast.expr) -> bool:
     """Whether a condition compares the time: asked in it, or in what a name of it is bound to."""
     names = [node for node in ast.walk(test) if isinstance(node, ast.Name)]
     told = [binding.node for name in names for _, binding in bound(place, name.id) if binding.node is not None]

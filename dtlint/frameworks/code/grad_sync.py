@@ -29,6 +29,7 @@ from dtlint.frameworks.code.microsteps import (
     turns,
 )
 from dtlint.frameworks.code.objects import makers, wrapped_kinds
+from dtlint.frameworks.code.silenced_passes import Silenced, silenced_passes
 from dtlint.frameworks.code.tails import Tail, tail_of
 from dtlint.frameworks.code.told_steps import told_steps
 from dtlint.frameworks.pytorch.names import DDP, FSDP1, FSDP2
@@ -67,7 +68,24 @@ def wrong_microsteps(program: Program) -> tuple[Member, ...]:
         member = _wrong(switch)
         if member is not None:
             found.setdefault((member.place.path, member.place.start), member)
+    for silenced in silenced_passes(program):
+        member = _never_member(silenced)
+        found.setdefault((member.place.path, member.place.start), member)
     return tuple(found.values())
+
+
+def _never_member(silenced: Silenced) -> Member:
+    """A no_sync around every forward pass."""
+    span, step_span = silenced.entry.module.span(silenced.entry.node), decides(silenced.step)
+    forward = silenced.forward.module.span(silenced.forward.node)
+    none = Unknown("no batch is exchanged")
+    fields: dict[str, Setting] = {
+        **dict.fromkeys(("synced_index", "step_index", "unsynced_micro_steps", "length"), none),
+        "tail": written(False, span),
+        "never": written(True, span),
+    }
+    related = ((forward, "the forward pass, in which DDP decides"), (step_span, "the optimizer steps here"))
+    return Member(span, fields, related)
 
 
 def _exchanges(switch: Switch) -> bool:
@@ -154,7 +172,11 @@ def _wrong_member(switch: Switch, step: Place, pattern: _Pattern, is_open: bool)
     }
     if is_open:
         numbers = dict.fromkeys(numbers, Unknown("the number of accumulated batches is not told"))
-    whole: dict[str, Setting] = {"tail": written(False, span), "length": Unknown("it is no matter of the last batch")}
+    whole: dict[str, Setting] = {
+        "tail": written(False, span),
+        "never": written(False, span),
+        "length": Unknown("it is no matter of the last batch"),
+    }
     return Member(span, {**numbers, **whole}, ((step_span, "the optimizer steps here"),))
 
 
@@ -166,6 +188,7 @@ def _tail_member(switch: Switch, step: Place, tail: Tail) -> Member:
     none = Unknown("the number of batches is not told")
     fields: dict[str, Setting] = {
         "tail": written(True, span),
+        "never": written(False, span),
         "length": written(tail.length, step_span) if told else none,
         "accumulation": written(tail.accumulation, step_span) if tail.accumulation else none,
         "unsynced_micro_steps": written(rest, span) if told else none,

@@ -9,7 +9,7 @@ from itertools import islice
 from types import UnionType
 
 from dtlint.frameworks import Member
-from dtlint.frameworks.code.collective_names import BUFFERS, FSDP, SHARDED, STAGE_3
+from dtlint.frameworks.code.collective_names import ALWAYS, BUFFERS, FSDP, SHARDED, STAGE_3
 from dtlint.frameworks.code.listeners import is_received
 from dtlint.frameworks.code.ranks import Side, asks_for_mesh_rank, bindings_at, is_alone, side_of
 from dtlint.frameworks.code.reached import Reached, Search, first_only, leads_to
@@ -17,6 +17,7 @@ from dtlint.frameworks.code.serving import endless, in_branch
 from dtlint.frameworks.code.stages import is_below_stage_3
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.editing import moved_behind, standing
+from dtlint.languages.python.names import lookup
 from dtlint.languages.python.places import Place, place_of
 from dtlint.languages.python.program import Program, of_file
 from dtlint.languages.python.reach import outermost_function, stands
@@ -62,16 +63,8 @@ def _found(program: Program, module: Module) -> dict[tuple[str, int], Member]:
     found: dict[tuple[str, int], Member] = {}
     for guarded in _guarded_calls(program, module):
         key = guarded.span.path, guarded.span.start
-        reached = search.reached(guarded.place, 0) if key not in found else None
-        if reached is None or _fills_groups(guarded, reached) or _names_peer(guarded, reached):
-            continue
-        if _listens(guarded, reached) or _is_answered(search, guarded, reached) or _is_its_own(guarded):
-            continue
-        if _makes_group(guarded):
-            continue
-        if guarded.side == "first" and is_received(search, guarded.place, reached.collective.operation):
-            continue
-        if reached.collective.needs == BUFFERS and not _meets_other(search, guarded):
+        reached = _missed(search, guarded) if key not in found else None
+        if reached is None:
             continue
         needs = _needs(guarded, reached)
         if needs and stands(guarded.place) is not False:
@@ -79,6 +72,29 @@ def _found(program: Program, module: Module) -> dict[tuple[str, int], Member]:
         if len(found) >= MAX_MEMBERS:
             break
     return found
+
+
+def _missed(search: Search, guarded: _Guarded) -> Reached | None:
+    """The collective that a call is or leads to, if the ranks that do not pass leave it out."""
+    reached = search.reached(guarded.place, 0)
+    if reached is None or _fills_groups(guarded, reached) or _names_peer(guarded, reached):
+        return None
+    if _listens(guarded, reached) or _is_answered(search, guarded, reached) or _is_its_own(guarded):
+        return None
+    if _makes_group(guarded):
+        return None
+    if guarded.side == "first" and is_received(search, guarded.place, reached.collective.operation):
+        return None
+    return None if reached.collective.needs == BUFFERS and not _meets_other(search, guarded) else reached
+
+
+def left_out(search: Search, place: Place, guard: Guard) -> Reached | None:
+    """The collective that a call is or leads to whatever wraps the model, if ranks on which a condition does not hold
+    leave it out.
+    """
+    guarded = _Guarded(place, "some", guard, place.module.span(guard.test or place.node))
+    reached = _missed(search, guarded)
+    return reached if reached is not None and _needs(guarded, reached) == ALWAYS else None
 
 
 def _meets_other(search: Search, guarded: _Guarded) -> bool:
@@ -178,7 +194,7 @@ def _needs(guarded: _Guarded, reached: Reached) -> str:
 def _member(guarded: _Guarded, reached: Reached, needs: str) -> Member:
     span = guarded.place.module.span(guarded.place.node)
     fields: dict[str, Setting] = {
-        "call": written(reached.collective.name, span),
+        "call": written(_spelled(reached), span),
         "through": written(reached.through, span),
         "needs": written(needs, span),
         "condition": written(_condition(guarded), guarded.span),
@@ -187,6 +203,13 @@ def _member(guarded: _Guarded, reached: Reached, needs: str) -> Member:
     if reached.through:
         related.append((reached.place.module.span(reached.place.node), "all ranks must reach this"))
     return Member(span, fields, tuple(related), {"move": _behind(guarded, reached)})
+
+
+def _spelled(reached: Reached) -> str:
+    """What people call a collective; with its object, where the function that leads to it has the same name."""
+    node = reached.place.node
+    same = reached.through == reached.collective.name and isinstance(node, ast.Call)
+    return dotted(node.func) or reached.through if same and isinstance(node, ast.Call) else reached.collective.name
 
 
 def _behind(guarded: _Guarded, reached: Reached) -> tuple[Edit, ...]:
@@ -209,8 +232,17 @@ def _behind(guarded: _Guarded, reached: Reached) -> tuple[Edit, ...]:
 def _condition(guarded: _Guarded) -> str:
     if guarded.guard is None or guarded.guard.test is None:
         return guarded.span.text
-    text = guarded.place.module.text(guarded.guard.test, 60)
-    return text if guarded.guard.holds else f"not ({text})"
+    return _worded(guarded.place.module, guarded.guard.test, guarded.guard.holds)
+
+
+def _worded(module: Module, test: ast.expr, holds: bool) -> str:
+    """A condition, or its opposite in the fewest words."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return _worded(module, test.operand, not holds)
+    if not holds and isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.NotEq) and len(test.ops) == 1:
+        return f"{module.text(test.left, 60)} == {module.text(test.comparators[0], 60)}"
+    text = module.text(test, 60)
+    return text if holds else f"not ({text})"
 
 
 def _guarded_calls(program: Program, module: Module) -> Iterator[_Guarded]:
@@ -246,11 +278,20 @@ def _one_sided(place: Place, sides: dict[tuple[int, bool], Side]) -> tuple[Guard
     for guard in reversed(place.guards):
         key = id(guard.test), guard.holds
         if key not in sides:
-            told = guard.test is not None and _speaks_of_ranks(place.program, guard.test)
+            told = guard.test is not None and _rests_on_ranks(place, guard.test)
             sides[key] = side_of(place, guard) if told else ""
         if sides[key]:
             return guard, sides[key]
     return None, ""
+
+
+def _rests_on_ranks(place: Place, test: ast.expr) -> bool:
+    """Whether a condition speaks of ranks, or a name in it is bound to what does."""
+    if _speaks_of_ranks(place.program, test):
+        return True
+    names = {node.id for node in ast.walk(test) if isinstance(node, ast.Name)}
+    bound = (binding.node for name in names for binding in lookup(place.scope, name)[1])
+    return any(isinstance(node, ast.expr) and _speaks_of_ranks(place.program, node) for node in bound)
 
 
 def _speaks_of_ranks(program: Program, test: ast.expr) -> bool:

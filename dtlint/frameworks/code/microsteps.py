@@ -181,14 +181,15 @@ def conditions_in(place: Place, loop: ast.For) -> list[tuple[Place, Guard]]:
     outside = outermost(place)
     if place.frames:
         found += [(outside, guard) for guard in outside.guards if _is_within(guard, loop)]
-    return [(here, guard) for here, guard in found if not _asks_for_wrapper(here, guard)]
+    return [(here, guard) for here, guard in found if not asks_for_wrapper(here, guard)]
 
 
 def _is_within(guard: Guard, loop: ast.For) -> bool:
     return guard.test is not None and is_inside(guard.test, loop)
 
 
-def _asks_for_wrapper(place: Place, guard: Guard) -> bool:
+def asks_for_wrapper(place: Place, guard: Guard) -> bool:
+    """Whether a condition only asks whether the model is wrapped, or whether there are several ranks."""
     if guard.test is None or isinstance(guard.test, ast.BoolOp):
         return False
     return asks_for_ranks(place, guard) or bool(_WRAPPED.search(place.module.text(guard.test, 200)))
@@ -219,7 +220,7 @@ def _without_wrapper(place: Place, test: ast.BoolOp, holds: bool, turn: Turn) ->
     """A condition of several parts; those that ask whether the model is wrapped are answered with yes."""
     parts: list[bool | None] = []
     for part in test.values:
-        if _asks_for_wrapper(place, Guard(part, True)):
+        if asks_for_wrapper(place, Guard(part, True)):
             parts.append(not (isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.Not)))
             continue
         value = worth(place._replace(node=part, budget=Budget()), turn)

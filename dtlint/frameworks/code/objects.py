@@ -10,6 +10,7 @@ from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.called import argument_node
 from dtlint.languages.python.callers import callers
 from dtlint.languages.python.calls import call_at, called, passed
+from dtlint.languages.python.instances import instances, with_bases
 from dtlint.languages.python.names import attribute_bindings, lookup, qualified
 from dtlint.languages.python.places import Budget, Place, place_of
 from dtlint.languages.python.program import Definition, definition
@@ -175,10 +176,31 @@ def _of_name(place: Place, name: str, path: tuple[int, ...]) -> Iterator[Maker]:
         return
     owned = attribute_bindings(place.module, place.scope, name)
     if not owned:
-        yield Maker(None)
+        yield from _of_attribute(place, path)
     last = max((index for index, (_, binding) in enumerate(owned) if not binding.guards), default=0)
     for method, binding in owned[last:]:
         yield from _of_binding(place, method, name, binding, path)
+
+
+def _of_attribute(place: Place, path: tuple[int, ...]) -> Iterator[Maker]:
+    """An attribute of an object of the program's classes (`trainer.engine`) is what their methods make it."""
+    node = place.node
+    owners = instances(place.at(node.value)) if isinstance(node, ast.Attribute) else []
+    classes = {owner.definition.scope: owner.definition for owner in owners}
+    held = [list(_set_in(place, found, node)) for found in classes.values()]
+    if not held or not all(held):
+        yield Maker(None)
+    for found, binding in (item for each in held for item in each):
+        inside = place._replace(module=found.module, depth=place.depth + 1)
+        yield from _of_binding(inside, binding.method or found.scope, dotted(node), binding, path)
+
+
+def _set_in(place: Place, owner: Definition, node: ast.AST) -> Iterator[tuple[Definition, Binding]]:
+    """What the methods of a class, or of the nearest one that it inherits from, set an attribute to."""
+    name = f"self.{node.attr}" if isinstance(node, ast.Attribute) else ""
+    holder = next((found for found in with_bases(place, owner) if name in found.scope.bindings), None)
+    if holder is not None:
+        yield from ((holder, binding) for binding in holder.scope.bindings[name])
 
 
 def _of_binding(place: Place, holder: Scope, name: str, binding: Binding, path: tuple[int, ...]) -> Iterator[Maker]:

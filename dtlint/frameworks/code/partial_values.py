@@ -8,12 +8,15 @@ from collections.abc import Iterator
 
 from dtlint.frameworks.code.dealt_values import measured_by_rank
 from dtlint.frameworks.code.loss_factors import bound
+from dtlint.frameworks.code.progress_bars import lone_count
 from dtlint.frameworks.code.ranks import side_of
 from dtlint.frameworks.pytorch.step_area import called_function
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import called
+from dtlint.languages.python.names import attribute_bindings
 from dtlint.languages.python.places import Place, place_of
-from dtlint.languages.python.tree import Binding
+from dtlint.languages.python.program import Program, of_file
+from dtlint.languages.python.tree import Binding, Scope
 from dtlint.record import NamedTuple
 from dtlint.source import Span
 
@@ -50,7 +53,7 @@ _MOST = 60
 
 
 class Partial(NamedTuple):
-    """Why not all ranks know a value (`cause`: reduced, dealt or partial), where, and what the place is called."""
+    """Why not all ranks know a value (`cause`: reduced, dealt, partial or bar), where, and what the place is called."""
 
     cause: str
     place: Span
@@ -60,34 +63,40 @@ class Partial(NamedTuple):
 def known_in_part(place: Place) -> Partial | None:
     """What makes a condition another one on some ranks; None where nothing certainly does."""
     waiting = [place]
+    bare = set(map(id, _bare(place.node)))
     seen: set[tuple[int, str | int]] = set()
     while waiting and len(seen) < _MOST and place.budget.spend():
         here = waiting.pop()
         for node in _asked(here.node):
-            key = id(here.scope), node.id if isinstance(node, ast.Name) else id(node)
+            key = id(here.scope), id(node) if isinstance(node, ast.Call) else dotted(node)
             if key in seen:
                 continue
             seen.add(key)
+            bar = lone_count(here.at(node))
+            if bar is not None:
+                return Partial("bar", bar, "only some ranks count here, the others disable it")
             if isinstance(node, ast.Call):
                 waiting += _returned(here.at(node))
                 continue
-            found = _of_name(here.at(node), node.id)
+            of_name = isinstance(node, ast.Name)
+            measured = id(node) not in bare
+            found = _of_name(here.at(node), dotted(node), measured) if of_name else _of_attribute(here.at(node))
             if isinstance(found, Partial):
                 return found
             waiting += found
     return None
 
 
-def _asked(expression: ast.AST) -> Iterator[ast.Name | ast.Call]:
-    """The names and calls that an expression rests on, outside of what makes the ranks agree. Of most functions the
-    arguments tell nothing of what they return (a writer that one rank has).
+def _asked(expression: ast.AST) -> Iterator[ast.Name | ast.Call | ast.Attribute]:
+    """The names, attributes and calls that an expression rests on, outside of what makes the ranks agree. Of most
+    functions the arguments tell nothing of what they return (a writer that one rank has).
     """
     waiting = [expression]
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.Call) and _AGREES.search(_last(node)):
             continue
-        if isinstance(node, ast.Name | ast.Call):
+        if isinstance(node, ast.Name | ast.Call) or (isinstance(node, ast.Attribute) and dotted(node)):
             yield node
         if not isinstance(node, ast.Call) or _last(node) in _PLAIN:
             waiting += ast.iter_child_nodes(node)
@@ -111,15 +120,28 @@ def _returned(place: Place) -> list[Place]:
     ]
 
 
-def _of_name(place: Place, name: str) -> Partial | list[Place]:
-    """Why a name is another value on some ranks; else what it rests on."""
+def _bare(test: ast.AST) -> Iterator[ast.AST]:
+    """The parts of a condition that are asked for their truth alone: whether a list is empty is the same on all ranks
+    that go through as many batches.
+    """
+    if isinstance(test, ast.BoolOp):
+        for value in test.values:
+            yield from _bare(value)
+    elif isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        yield from _bare(test.operand)
+    else:
+        yield test
+
+
+def _of_name(place: Place, name: str, measured: bool) -> Partial | list[Place]:
+    """Why a name is another value on some ranks; else what it rests on. `measured`: what a rank has measured counts."""
     reached = [(inside, binding) for inside, binding in bound(place, name) if _is_assigned(binding)]
     if not reached or _is_agreed(reached[0][0], name) or any(_is_received(inside) for inside, _ in reached):
         return []
     reduced = _reduced(reached[0][0], name)
     if reduced is not None:
         return Partial("reduced", reduced, "one rank is given the sum, the others keep parts of it")
-    own = measured_by_rank(reached[0][0], name)
+    own = measured_by_rank(reached[0][0], name) if measured else None
     if own is not None:
         return Partial("dealt", own, "each rank goes through its own share of these")
     sided = [(inside, binding, _rank_test(inside, binding, place)) for inside, binding in reached]
@@ -128,6 +150,40 @@ def _of_name(place: Place, name: str) -> Partial | list[Place]:
         inside, binding = next((inside, binding) for inside, binding, test in sided if test is not None)
         return Partial("partial", inside.module.span(binding.place), "only some ranks come here")
     return [part for inside, binding in reached for part in _parts(inside, binding)]
+
+
+def _of_attribute(place: Place) -> Partial | list[Place]:
+    """Why an attribute of the object (`self.stop`) is another value on some ranks: only they set it, in a method that
+    tells nobody.
+    """
+    name = dotted(place.node)
+    owned = attribute_bindings(place.module, place.scope, name)
+    reached = [
+        (place._replace(scope=method, node=binding.node, guards=binding.guards), binding)
+        for method, binding in owned
+        if _is_assigned(binding) and binding.node is not None
+    ]
+    if not reached or _is_told(place, name) or any(_takes_over(inside, name) for inside, _ in reached):
+        return []
+    sided = [(inside, binding) for inside, binding in reached if _rank_test(inside, binding, place) is not None]
+    if not sided or len(sided) == len(reached):
+        return []
+    return Partial("partial", place.module.span(sided[0][1].place), "only some ranks come here")
+
+
+def _is_told(place: Place, name: str) -> bool:
+    """Whether a file hands an attribute to what tells all ranks the same."""
+    return any(_mentions(node, name) for scope in place.module.scopes for node in _agreeing(place.program, scope))
+
+
+def _mentions(node: ast.AST, name: str) -> bool:
+    return any(isinstance(part, ast.Attribute) and dotted(part) == name for part in ast.walk(node))
+
+
+def _takes_over(place: Place, name: str) -> bool:
+    """Whether an attribute is set to what the ranks have agreed on, or to what a function makes of itself."""
+    calls = [node for node in ast.walk(place.node) if isinstance(node, ast.Call)]
+    return _is_received(place) or any(_AGREES.search(_last(node)) or _mentions(node, name) for node in calls)
 
 
 def _is_assigned(binding: Binding) -> bool:
@@ -151,8 +207,18 @@ def _parts(inside: Place, binding: Binding) -> Iterator[Place]:
 
 def _is_agreed(place: Place, name: str) -> bool:
     """Whether the function hands a name to what tells all ranks the same."""
-    sites = (site.node for site in place.scope.sites if isinstance(site.node, ast.Call))
-    return any(_AGREES.search(_last(node)) and _hands(node, name) for node in sites)
+    return any(_hands(node, name) for node in _agreeing(place.program, place.scope))
+
+
+def _agreeing(program: Program, scope: Scope) -> tuple[ast.Call, ...]:
+    """The calls of a function that tell all ranks the same."""
+    return of_file(program, "agreeing calls", scope, lambda: tuple(_agreeing_in(scope)))
+
+
+def _agreeing_in(scope: Scope) -> Iterator[ast.Call]:
+    for site in scope.sites:
+        if isinstance(site.node, ast.Call) and _AGREES.search(_last(site.node)):
+            yield site.node
 
 
 def _is_received(place: Place) -> bool:
@@ -163,9 +229,8 @@ def _is_received(place: Place) -> bool:
 
 def _reduced(place: Place, name: str) -> Span | None:
     """Where a function leaves the sum of a tensor with one rank."""
-    given = (
-        site for site in place.scope.sites if isinstance(site.node, ast.Call) and _first_argument(site.node) == name
-    )
+    sites = (site for site in place.module.called.get("reduce", ()) if site.scope is place.scope)
+    given = (site for site in sites if _first_argument(site.node) == name)
     found = (site.node for site in given if called(place_of(place.program, place.module, site)) in _TO_ONE)
     return next((place.module.span(node) for node in found), None)
 

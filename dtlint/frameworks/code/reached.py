@@ -11,6 +11,7 @@ from dtlint.frameworks.code.serving import endless
 from dtlint.frameworks.pytorch.step_area import called_function, functions_given
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import called
+from dtlint.languages.python.instances import method
 from dtlint.languages.python.places import Place, place_of
 from dtlint.languages.python.program import Definition, Program
 from dtlint.languages.python.tree import Guard, Scope, Site
@@ -62,7 +63,7 @@ class Search:
         own = collective_at(place)
         if own is not None:
             return Reached(own, place)
-        helper = called_function(place) if depth < _MAX_DEPTH else None
+        helper = _called(place) if depth < _MAX_DEPTH else None
         if helper is None:
             return None
         found = self._in_function(helper, depth + 1)
@@ -96,11 +97,19 @@ class Search:
             return {spelled}
         if depth >= _MAX_DEPTH:
             return set()
-        helper = called_function(place)
+        helper = _called(place)
         entered = [*functions_given(place), *([helper] if helper is not None else [])]
         calls = ((each, site) for each in entered for site in each.scope.sites if isinstance(site.node, ast.Call))
         found = (self.operations(place_of(self.program, each.module, site), depth + 1) for each, site in calls)
         return set().union(*found)
+
+
+def _called(place: Place) -> Definition | None:
+    """The function that a call runs, also as a method of an object that comes from elsewhere (`self.saver.save()`)."""
+    node = place.node
+    function = node.func if isinstance(node, ast.Call) else None
+    found = called_function(place)
+    return method(place, function) if found is None and isinstance(function, ast.Attribute) else found
 
 
 def leads_to(place: Place, names: tuple[str, ...], depth: int = 0) -> bool:

@@ -11,7 +11,7 @@ from dtlint.languages.python.following import binding_ways, imported_ways
 from dtlint.languages.python.handed_on import handed_on
 from dtlint.languages.python.instances import declared_ways, is_built_here, members
 from dtlint.languages.python.names import attribute_bindings, lookup, qualified
-from dtlint.languages.python.places import MAX_DEPTH, Place, Way, conditions_at
+from dtlint.languages.python.places import MAX_DEPTH, Place, Way, conditions_at, unknown
 from dtlint.languages.python.program import binding_module, declared_argument
 from dtlint.languages.python.reaching import reaching, set_by_methods
 from dtlint.languages.python.tree import Binding, Guard, Scope
@@ -77,9 +77,19 @@ def _owned_ways(place: Place, name: str, owned: list[tuple[Scope, Binding]]) -> 
     if not settled and all(binding.guards for _, binding, _ in elsewhere):
         yield from declared_ways(place, name)
     for method, binding, conditions in () if settled else elsewhere:
-        for way in binding_ways(place, method, name, binding):
+        for way in _bound_ways(place, method, name, binding):
             yield way._replace(conditions=(*conditions, *way.conditions))
     for binding, rest in here:
         conditions = conditions_at(place._replace(guards=binding.guards), rest)
-        for way in binding_ways(place, place.scope, name, binding):
+        for way in _bound_ways(place, place.scope, name, binding):
             yield way._replace(conditions=(*conditions, *way.conditions))
+
+
+def _bound_ways(place: Place, method: Scope, name: str, binding: Binding) -> Iterator[Way]:
+    """What a method binds an attribute to; a sum that each of its calls adds to (`self.step += 1`) is no number."""
+    node = binding.node
+    counts = isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add | ast.Sub)
+    if counts and method.name.rpartition(".")[2] != "__init__":
+        yield Way((), unknown(place, f"{name} is counted"))
+    else:
+        yield from binding_ways(place, method, name, binding)

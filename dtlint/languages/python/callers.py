@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterator
 
 from dtlint.languages.python.names import qualified
-from dtlint.languages.python.program import Definition, Program, definition, unnoted
+from dtlint.languages.python.program import Definition, Program, definition, subclasses, unnoted
 from dtlint.languages.python.receivers import may_call
-from dtlint.languages.python.tree import Module, Site
+from dtlint.languages.python.tree import HERE, Module, Scope, Site
 
 
 def called_by_name(program: Program, name: str) -> tuple[tuple[Module, Site], ...]:
@@ -62,6 +62,7 @@ def _callers(program: Program, wanted: Definition) -> Iterator[tuple[Module, Sit
     if owner is not None and isinstance(owner.node, ast.ClassDef):
         if last == "__init__":
             yield from callers(program, Definition(wanted.module, owner))
+            yield from _by_subclasses(program, wanted, owner)
             return
         loose = sum(_has_method(module, last) for module in program.modules.values()) == 1
     else:
@@ -69,6 +70,35 @@ def _callers(program: Program, wanted: Definition) -> Iterator[tuple[Module, Sit
     for module, site in called_by_name(program, last):
         if _calls(program, module, site, wanted, loose):
             yield module, site
+
+
+def _by_subclasses(program: Program, wanted: Definition, owner: Scope) -> Iterator[tuple[Module, Site]]:
+    """The constructions of classes that inherit an `__init__`, and its calls by those that have one of their own."""
+    below = subclasses(program, owner.name.rpartition(".")[2])
+    for module in program.modules.values() if below else ():
+        for scope in (scope for scope in module.definitions.values() if scope in below):
+            found = definition(program, module, f"{HERE}.{scope.name}.__init__")
+            if found is not None and found.scope is wanted.scope:
+                yield from callers(program, Definition(module, scope))
+            yield from ((module, site) for site in _super_calls(program, module, scope, wanted))
+
+
+def _super_calls(program: Program, module: Module, owner: Scope, wanted: Definition) -> Iterator[Site]:
+    """The calls of `super().__init__` in the `__init__` of a class whose nearest base with one is that of `wanted`."""
+    own = module.definitions.get(f"{owner.name}.__init__")
+    bases = owner.node.bases if isinstance(owner.node, ast.ClassDef) else []
+    names = (f"{name}.__init__" for base in bases for name in qualified(module, base, owner.parent or owner))
+    above = next((found for name in names if (found := definition(program, module, name)) is not None), None)
+    if own is None or above is None or above.scope is not wanted.scope:
+        return
+    for site in own.sites:
+        function = site.node.func if isinstance(site.node, ast.Call) else None
+        if isinstance(function, ast.Attribute) and function.attr == "__init__" and _is_super(function.value):
+            yield site
+
+
+def _is_super(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
 
 
 def _has_method(module: Module, name: str) -> int:

@@ -114,7 +114,7 @@ def _annotated(place: Place, holder: Scope, bindings: list[Binding]) -> Definiti
 
 def _declared_class(place: Place, owner: Definition, attribute: str) -> Definition | None:
     """The class of an attribute by the annotation in the class's body (`parallelism: Parallelism = ...`)."""
-    for found in _with_bases(place, owner):
+    for found in with_bases(place, owner):
         node = found.scope.node
         for item in node.body if isinstance(node, ast.ClassDef) else []:
             if isinstance(item, ast.AnnAssign) and dotted(item.target) == attribute:
@@ -127,7 +127,7 @@ def _declared_class(place: Place, owner: Definition, attribute: str) -> Definiti
     return None
 
 
-def _with_bases(place: Place, owner: Definition) -> Iterator[Definition]:
+def with_bases(place: Place, owner: Definition) -> Iterator[Definition]:
     """A class and those that it inherits from, nearest first."""
     waiting, seen = [owner], 0
     while waiting and seen < _MAX_BASES:
@@ -143,7 +143,7 @@ def foreign_bases(place: Place) -> list[str]:
     """The qualified names of the classes outside the program that the class of an object inherits from."""
     found: list[str] = []
     for owner in instances(place):
-        for each in _with_bases(place, owner.definition):
+        for each in with_bases(place, owner.definition):
             node, outer = each.scope.node, each.scope.parent or each.scope
             for base in node.bases if isinstance(node, ast.ClassDef) else []:
                 found.extend(qualified(each.module, base, outer))
@@ -155,7 +155,7 @@ def method(place: Place, node: ast.Attribute) -> Definition | None:
     owners = instances(place.inner(node.value))
     if len({id(owner.definition.scope) for owner in owners}) != 1:
         return None
-    for found in _with_bases(place, owners[0].definition):
+    for found in with_bases(place, owners[0].definition):
         inner = found.module.definitions.get(f"{found.scope.name}.{node.attr}")
         if inner is not None:
             return Definition(found.module, inner)
@@ -172,7 +172,7 @@ def _of_class(place: Place, owners: list[Instance], attribute: str) -> Iterator[
         if owner.built is None and _is_overridden(place, owner.definition, attribute):
             continue
         passed = _passed(owner, attribute)
-        classes = list(_with_bases(place, owner.definition))
+        classes = list(with_bases(place, owner.definition))
         assigned = [item for found in classes for item in found.scope.bindings.get(f"self.{attribute}", [])]
         if passed is not None and all(binding.guards for binding in assigned):
             yield from ways(passed)

@@ -1,0 +1,103 @@
+"""Collectives that only some ranks reach by way of objects that come from elsewhere, and how conditions are worded."""
+
+from __future__ import annotations
+
+import pytest
+
+from dtlint.frameworks import Member, code
+from dtlint.languages.python import link, read_module
+from dtlint.source import Source
+from dtlint.value import Value
+
+SAVERS = """
+import torch
+class Saver:
+    def __init__(self, folder):
+        self.folder = folder
+    def save_all(self, trainer, step):
+        torch.save({'step': step}, self.folder)
+class ShardSaver(Saver):
+    def save_all(self, trainer, step):
+        trainer.engine.save_checkpoint(self.folder, tag=str(step))
+def make(folder):
+    return ShardSaver(folder)
+"""
+TRAINER = """
+import deepspeed
+import torch.distributed as dist
+from savers import Saver, ShardSaver, make
+class Base:
+    def __init__(self, wrapped, saver=None):
+        self.wrapped = wrapped
+        self.saver = saver
+        self.main = dist.get_rank() == 0
+class Trainer(Base):
+    def train(self):
+        for step, batch in enumerate(self.batches):
+            self.wrapped.backward(self.wrapped(batch))
+            {save}
+engine, _, _, _ = deepspeed.initialize(model=net, config="ds.json")
+Trainer(engine, {saver}).train()
+"""
+GUARDED = "if self.main: self.saver.save_all(self, step)"
+
+
+def guarded(trainer: str) -> list[tuple[object, object, object]]:
+    """The call, what it goes through, and the condition of each that only some ranks make."""
+    sources = {"train.py": trainer, "savers.py": SAVERS}
+    program = link({name: read_module(Source(name, text)) for name, text in sources.items()}, "train.py")
+    found = code.collections(program).get("code.guarded_collectives", ())
+    return [(_told(each, "call"), _told(each, "through"), _told(each, "condition")) for each in found]
+
+
+def _told(member: Member, name: str) -> object:
+    value = member.fields[name]
+    return value.value if isinstance(value, Value) else None
+
+
+@pytest.mark.parametrize(
+    ("save", "saver", "told"),
+    [
+        (GUARDED, "ShardSaver('out')", True),
+        (GUARDED, "make('out')", True),
+        (GUARDED, "saver=make('out')", True),
+        (GUARDED, "ShardSaver('out') if zero else Saver('out')", False),
+        (GUARDED, "Saver('out')", False),
+        (GUARDED, "by_name(kind)", False),
+        ("self.saver.save_all(self, step)", "ShardSaver('out')", False),
+    ],
+)
+def test_a_method_of_an_object_that_is_handed_in(save: str, saver: str, told: bool) -> None:
+    found = guarded(TRAINER.format(save=save, saver=saver))
+    assert found == ([("save_checkpoint", "save_all", "self.main")] if told else [])
+
+
+@pytest.mark.parametrize("attribute", ["wrapped", "engine"])
+def test_an_attribute_that_a_class_sets_is_what_its_base_is_given(attribute: str) -> None:
+    text = TRAINER.format(save=f"if self.main: self.{attribute}.save_checkpoint('out')", saver="None")
+    assert [call for call, _, _ in guarded(text)] == ["save_checkpoint"]
+
+
+def test_a_collective_that_is_called_as_what_leads_to_it_is_named_with_its_object() -> None:
+    text = "import deepspeed\nimport torch.distributed as dist\nclass A:\n    def save_checkpoint(self):\n"
+    text += "        self.engine.save_checkpoint('out')\nif dist.get_rank() == 0:\n    A().save_checkpoint()"
+    assert [call for call, _, _ in guarded(text)] == ["self.engine.save_checkpoint"]
+
+
+@pytest.mark.parametrize(
+    ("condition", "worded"),
+    [
+        ("rank == 0", "rank == 0"),
+        ("not rank != 0", "rank == 0"),
+        ("not (not rank == 0)", "rank == 0"),
+        ("not rank", "not (rank)"),
+    ],
+)
+def test_a_condition_in_the_fewest_words(condition: str, worded: str) -> None:
+    text = f"import torch.distributed as dist\nrank = dist.get_rank()\nif {condition}:\n    dist.barrier()"
+    assert [told for _, _, told in guarded(text)] == [worded]
+
+
+def test_what_a_return_keeps_away_is_worded_by_who_passes() -> None:
+    text = "import torch.distributed as dist\ndef save(rank):\n    if rank != 0:\n        return\n    dist.barrier()"
+    assert [told for _, _, told in guarded(text)] == ["rank == 0"]
