@@ -793,6 +793,19 @@ def words_of(text: str, name: str, field: str) -> list[object]:
 
 LOOP = "for i, x in enumerate(b):\n    "
 
+TOLD = """
+def told():
+    kept, bad = 0, 0
+    if dist.get_rank() == 0:
+        kept, bad = measured()
+    both = [bad]
+    dist.broadcast_object_list(both, 0)
+    if dist.get_rank() != 0:
+        bad = both[0]
+    return kept, bad
+"""
+"""Only the second of what it returns is told to all ranks."""
+
 
 @pytest.mark.parametrize(
     ("text", "cause"),
@@ -845,10 +858,23 @@ LOOP = "for i, x in enumerate(b):\n    "
             "",
         ),
         (
+            f"bad = 0\n{LOOP}model(x).backward()\n    if dist.get_rank() == 0:\n        bad = f(x)\n"
+            "        sent = tensor_of(bad)\n    dist.broadcast(sent, src=0)\n    if dist.get_rank() != 0:\n"
+            "        told = pickle.loads(bytes(sent.tolist()))\n        bad = told['bad']\n    if bad > 3:\n        break\n",
+            "",
+        ),
+        (
+            f"bad = 0\n{LOOP}model(x).backward()\n    dist.all_reduce(loss)\n    if dist.get_rank() == 0:\n"
+            "        mean = loss / 8\n        bad = f(mean)\n    if bad > 3:\n        break\n",
+            "partial",
+        ),
+        (
             f"bad = 0\n{LOOP}model(x).backward()\n    if dist.get_rank() == 0:\n        bad = f(x)\n    else:\n"
             "        bad = g(x)\n    if bad > 3:\n        break\n",
             "",
         ),
+        (f"{TOLD}{LOOP}model(x).backward()\n    kept, bad = told()\n    if bad > 3:\n        break\n", ""),
+        (f"{TOLD}{LOOP}model(x).backward()\n    kept, bad = told()\n    if kept > 3:\n        break\n", "partial"),
         (
             "def fit():\n    for x in b:\n        model(x).backward()\nfor e in range(9):\n    fit()\n"
             "    if dist.get_rank() == 0:\n        break\n",
