@@ -573,6 +573,22 @@ def test_a_sampler_that_is_not_told_the_epoch(text: str, told: bool) -> None:
     assert ("code.samplers" not in found(text)) is told
 
 
+def turns(text: str) -> list[object]:
+    """The epochs of each sampler of a program that is told none."""
+    members = code.collections(link({"train.py": read_module(Source("train.py", DDP + text))}))["code.samplers"]
+    epochs = (member.fields["epochs"] for member in members)
+    return [each.value if isinstance(each, Value) else None for each in epochs]
+
+
+@pytest.mark.parametrize(("epochs", "known"), [("3", [None, None]), ("1", [1, 1])])
+def test_of_samplers_in_branches_nobody_knows_which_deals_in_how_many_epochs(epochs: str, known: list[object]) -> None:
+    branches = "if what == 'text':\n    s = DistributedSampler(texts)\nelse:\n    s = DistributedSampler(pictures)\n"
+    train = f"for epoch in range({epochs}):\n    model(s).backward()"
+    assert turns(branches + train) == known
+    alone = branches.replace("DistributedSampler(pictures)", "None")
+    assert turns(alone + train) == [int(epochs)]
+
+
 MADE_UP = """
 class Noise(torch.utils.data.Dataset):
     def __init__(self, size):
