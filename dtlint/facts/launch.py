@@ -223,6 +223,12 @@ def gpus_of_a_task(plan: Plan) -> FactValue:
     return seen if isinstance(seen, Unknown) else Unknown(f"{_plain(chief, 'option')}: each sees the GPUs of its node")
 
 
+@register("launch.picks_gpus", "flag", "", (), "slurm")
+def picks_gpus(plan: Plan) -> FactValue:
+    """Whether each process takes the GPU of its number on the machine, which has to be among those that it sees."""
+    return bool(plan.collection("code.picked_devices"))
+
+
 @register("launch.shares_gpus", "flag", "", ("launch.launcher", "communication.env"), "slurm")
 def shares_gpus(plan: Plan) -> FactValue:
     """Whether every process sees more than one GPU, so that it must pick its own."""

@@ -79,6 +79,10 @@ def _collectors(words: set[str]) -> Iterator[tuple[str, Collector]]:
         from dtlint.frameworks.code.devices import shared_devices
 
         yield "code.shared_devices", shared_devices
+    if "set_device" in words:
+        from dtlint.frameworks.code.picked_devices import picked_devices
+
+        yield "code.picked_devices", picked_devices
     if words & {"DistributedDataParallel", "Accelerator", "Fabric"} and "backward" in words:
         from dtlint.frameworks.code.bypassing import bypassed_models
 
