@@ -103,6 +103,9 @@ def _collectors(words: set[str]) -> Iterator[tuple[str, Collector]]:
         yield "code.selected_parts", selected_parts
         yield "code.searched_recomputations", searched_recomputations
     from dtlint.frameworks.code.guarded import guarded_collectives
+    from dtlint.frameworks.code.halts import halts
+
+    yield "code.halts", halts
 
     yield "code.guarded_collectives", guarded_collectives
 
