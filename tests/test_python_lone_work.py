@@ -35,6 +35,7 @@ def test_contexts_that_let_the_first_rank_go_first(text: str, calls: list[object
 
 
 FETCHES = """
+import torch
 import torchvision
 
 
@@ -47,6 +48,9 @@ def download_all(root):
 if dist.get_rank() == 0:
     download_all("data")
 dist.barrier()
+model = torch.nn.parallel.DistributedDataParallel(model)
+for x in data:
+    model(x).backward()
 """
 
 

@@ -40,8 +40,8 @@ _SMALL = frozenset(
         "IMDB",
     }
 )
-"""Classes and functions of torchvision.datasets and torchtext.datasets that fetch an archive of at most 170 MB (CIFAR-10;
-WikiText-2 has 4 MB): seconds, and once it is there no more than a look at its checksum.
+"""Classes and functions of torchvision.datasets and torchtext.datasets that fetch an archive of at most 170 MB
+(CIFAR-10; WikiText-2 has 4 MB): seconds, and once it is there no more than a look at its checksum.
 """
 
 
