@@ -81,6 +81,14 @@ class TestVerl:
         assert isinstance(found, Value)
         assert found.origin.kind == "assumed"
 
+    @pytest.mark.parametrize(("agents", "known"), [(1, True), (16, False)])
+    def test_a_fork_that_repeats_prompts_for_its_agents_deals_out_what_it_makes(
+        self, tmp_path: Path, agents: int, known: bool
+    ) -> None:
+        plain = self.plan(tmp_path).value("batch.rollout")
+        found = self.plan(tmp_path, more=f"actor_rollout_ref.rollout.n_agent={agents}").value("batch.rollout")
+        assert found == (plain if known else None)
+
     def test_the_rollouts_tensor_parallelism_is_not_the_actors(self, tmp_path: Path) -> None:
         assert values(self.plan(tmp_path), "parallel.tensor", "parallel.data") == [1, 16]
 

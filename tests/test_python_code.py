@@ -610,6 +610,22 @@ def test_a_sampler_that_is_not_told_the_epoch(text: str, told: bool) -> None:
     assert ("code.samplers" not in found(text)) is told
 
 
+def turns(text: str) -> list[object]:
+    """The epochs of each sampler of a program that is told none."""
+    members = code.collections(link({"train.py": read_module(Source("train.py", DDP + text))}))["code.samplers"]
+    epochs = (member.fields["epochs"] for member in members)
+    return [each.value if isinstance(each, Value) else None for each in epochs]
+
+
+@pytest.mark.parametrize(("epochs", "known"), [("3", [None, None]), ("1", [1, 1])])
+def test_of_samplers_in_branches_nobody_knows_which_deals_in_how_many_epochs(epochs: str, known: list[object]) -> None:
+    branches = "if what == 'text':\n    s = DistributedSampler(texts)\nelse:\n    s = DistributedSampler(pictures)\n"
+    train = f"for epoch in range({epochs}):\n    model(s).backward()"
+    assert turns(branches + train) == known
+    alone = branches.replace("DistributedSampler(pictures)", "None")
+    assert turns(alone + train) == [int(epochs)]
+
+
 MADE_UP = """
 class Noise(torch.utils.data.Dataset):
     def __init__(self, size):
@@ -887,6 +903,19 @@ def words_of(text: str, name: str, field: str) -> list[object]:
 
 LOOP = "for i, x in enumerate(b):\n    "
 
+TOLD = """
+def told():
+    kept, bad = 0, 0
+    if dist.get_rank() == 0:
+        kept, bad = measured()
+    both = [bad]
+    dist.broadcast_object_list(both, 0)
+    if dist.get_rank() != 0:
+        bad = both[0]
+    return kept, bad
+"""
+"""Only the second of what it returns is told to all ranks."""
+
 
 @pytest.mark.parametrize(
     ("text", "cause"),
@@ -939,10 +968,23 @@ LOOP = "for i, x in enumerate(b):\n    "
             "",
         ),
         (
+            f"bad = 0\n{LOOP}model(x).backward()\n    if dist.get_rank() == 0:\n        bad = f(x)\n"
+            "        sent = tensor_of(bad)\n    dist.broadcast(sent, src=0)\n    if dist.get_rank() != 0:\n"
+            "        told = pickle.loads(bytes(sent.tolist()))\n        bad = told['bad']\n    if bad > 3:\n        break\n",
+            "",
+        ),
+        (
+            f"bad = 0\n{LOOP}model(x).backward()\n    dist.all_reduce(loss)\n    if dist.get_rank() == 0:\n"
+            "        mean = loss / 8\n        bad = f(mean)\n    if bad > 3:\n        break\n",
+            "partial",
+        ),
+        (
             f"bad = 0\n{LOOP}model(x).backward()\n    if dist.get_rank() == 0:\n        bad = f(x)\n    else:\n"
             "        bad = g(x)\n    if bad > 3:\n        break\n",
             "",
         ),
+        (f"{TOLD}{LOOP}model(x).backward()\n    kept, bad = told()\n    if bad > 3:\n        break\n", ""),
+        (f"{TOLD}{LOOP}model(x).backward()\n    kept, bad = told()\n    if kept > 3:\n        break\n", "partial"),
         (
             "def fit():\n    for x in b:\n        model(x).backward()\nfor e in range(9):\n    fit()\n"
             "    if dist.get_rank() == 0:\n        break\n",

@@ -32,3 +32,35 @@ def lone_work(text: str) -> list[object]:
 )
 def test_contexts_that_let_the_first_rank_go_first(text: str, calls: list[object]) -> None:
     assert lone_work(text) == calls
+
+
+FETCHES = """
+import torch
+import torchvision
+
+
+def download_all(root):
+    kind = torchvision.datasets.{kind}
+    kind(root, train=True, download=True)
+    {more}
+
+
+if dist.get_rank() == 0:
+    download_all("data")
+dist.barrier()
+model = torch.nn.parallel.DistributedDataParallel(model)
+for x in data:
+    model(x).backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "calls"),
+    [
+        ("CIFAR10", "kind(root, train=False, download=True)", []),
+        ("ImageNet", "kind(root, train=False, download=True)", ["download_all"]),
+        ("CIFAR10", "snapshot_download('some/corpus')", ["download_all"]),
+    ],
+)
+def test_what_fetches_a_small_data_set_is_soon_through(kind: str, more: str, calls: list[object]) -> None:
+    assert lone_work(FETCHES.format(kind=kind, more=more)) == calls

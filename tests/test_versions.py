@@ -258,6 +258,18 @@ class TestRun:
         found = plan(tmp_path, files, "jobs/run.sh")
         assert (found.value("version.deepspeed"), found.value("version.torch")) == ("0.14.0", "2.0.1")
 
+    def test_a_nearer_readme_counts_before_what_a_folder_further_up_asks_for(self, tmp_path: Path) -> None:
+        files = {
+            "requirements.txt": "deepspeed==0.9.5\ntorch==2.1.1\n",
+            "README.md": "pip install torch==2.4.0\n",
+            "parts/README.md": "conda install pytorch==1.12.1 -c pytorch\n",
+            "parts/jobs/run.sh": f"{LAUNCH}\n",
+        }
+        found = plan(tmp_path, files, "parts/jobs/run.sh")
+        assert (found.value("version.deepspeed"), found.value("version.torch")) == ("0.9.5", "1.12.1")
+        files["parts/jobs/requirements.txt"] = "torch==1.10.0\n"
+        assert plan(tmp_path, files, "parts/jobs/run.sh").value("version.torch") == "1.10.0"
+
     def test_the_program_may_lie_deeper_than_the_script(self, tmp_path: Path) -> None:
         program = "import deepspeed\nimport torch\nmodel, optimizer, _, _ = deepspeed.initialize(model=net)\n"
         files = {

@@ -197,8 +197,9 @@ def one_gpu_each(plan: Plan) -> FactValue:
 
 @register("launch.numbers_gpus", "flag", "", (), "slurm")
 def numbers_gpus(plan: Plan) -> FactValue:
-    """Whether each process takes the GPU with its number on the node, which it has to see under that number."""
-    return bool(plan.collection("code.numbered_devices"))
+    """Whether each process takes the GPU with the number that Slurm gives it, which it has to see under that number."""
+    found = (each.fields["variable"] for each in plan.collection("code.numbered_devices") if isinstance(each, Member))
+    return any(isinstance(each, Value) and each.value == "SLURM_LOCALID" for each in found)
 
 
 @register("launch.waits_for_one", "flag", "", (), "torchrun-doc")
@@ -258,6 +259,12 @@ def gpus_of_a_task(plan: Plan) -> FactValue:
     if isinstance(seen, Value) and isinstance(seen.value, int) and seen.value > 0:
         return seen.value
     return seen if isinstance(seen, Unknown) else Unknown(f"{_plain(chief, 'option')}: each sees the GPUs of its node")
+
+
+@register("launch.picks_gpus", "flag", "", (), "slurm")
+def picks_gpus(plan: Plan) -> FactValue:
+    """Whether each process takes the GPU of its number on the machine, which has to be among those that it sees."""
+    return bool(plan.collection("code.numbered_devices"))
 
 
 @register("launch.shares_gpus", "flag", "", ("launch.launcher", "communication.env"), "slurm")

@@ -15,12 +15,14 @@ HOLDERS = ("args", "arguments", "opt", "opts", "options", "config", "cfg", "conf
 class Unused(NamedTuple):
     """A class that nothing builds, a method that nothing calls, an attribute of an object that nothing sets but the
     methods `by`, and these nothing calls, or what follows the reading of an attribute (in the function `by`, if any)
-    that an object does not have.
+    that an object does not have; or a parameter that no caller gives, with the number of arguments `before` it (None
+    where it is given by name only).
     """
 
-    kind: Literal["class", "method", "attribute", "object"]
+    kind: Literal["class", "method", "attribute", "object", "parameter"]
     name: str
     by: tuple[str, ...] = ()
+    before: int | None = None
 
     @property
     def said(self) -> str:
@@ -29,6 +31,9 @@ class Unused(NamedTuple):
             owner, _, attribute = self.name.rpartition(".")
             reader = self.by[0] if self.by else "the program"
             return f"the program stops before: {reader} reads {attribute} of an object of {owner}, which has none"
+        if self.kind == "parameter":
+            owner, _, parameter = self.name.rpartition(".")
+            return f"nothing here gives {owner} its {parameter}, and by default this is passed by"
         if self.kind != "attribute":
             return f"nothing here calls {self.name}"
         changing = f"calls {self.by[0]}" if self.by else "changes it"

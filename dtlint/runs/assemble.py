@@ -21,7 +21,7 @@ from dtlint.runs.forks import UNKNOWN, as_of_a_fork, fork_of
 from dtlint.runs.hand_over import hand_over
 from dtlint.runs.handed_words import refused_words
 from dtlint.runs.megatron_programs import with_program
-from dtlint.runs.mentioned import versions_mentioned
+from dtlint.runs.mentioned import versions_described, versions_mentioned
 from dtlint.runs.model import OWN_PARSER, Launch, Options, Run
 from dtlint.runs.only_ones import with_known_ones
 from dtlint.runs.own_batch import with_own_batch
@@ -54,6 +54,7 @@ def run_of(tree: Tree, options: Options, parts: Parts, launch: Launch | None = N
     own = without_dropped(with_own_loops(with_own_groups(_without_inner_wrapper(_under_own_parser(read)))))
     readings = with_spread_tasks(as_handed_over(with_own_batch(as_changed(own))))
     folders = _folders(tree, sources)
+    readings = (*readings, *versions_described(tree, folders, _claimed(readings)))
     around = versions_around(tree, folders, readings)
     readings = (*readings, *(reading for _, reading in around), *parser_reading(tree, folders, readings))
     if not any(reading.layer == vendors.LAYER and reading.claims for reading in readings):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from dtlint.frameworks import Member
 from dtlint.languages.unused import HOLDERS, Unused
@@ -15,10 +15,23 @@ _NO_SETTINGS = "".join(rf"(?<!{holder})" for holder in HOLDERS)
 def without_called(collections: Mapping[str, tuple[Member, ...]], tree: Tree) -> dict[str, tuple[Member, ...]]:
     """The collections; of a member's `uncalled` is left out what a file of the tree uses."""
     names = {name for members in collections.values() for each in members for name in each.uncalled}
-    called = {name for name in names if _is_called(name, tree)}
+    parameters = [name for name in names if name.kind == "parameter"]
+    called = {name for name in names if _is_called(name, tree)} | _given(parameters, tree)
     if not called:
         return dict(collections)
     return {name: tuple(_as_called(each, called) for each in members) for name, members in collections.items()}
+
+
+def _given(parameters: Sequence[Unused], tree: Tree) -> set[Unused]:
+    """The parameters that a file of the tree may give, and those of what no file calls: who does is not known."""
+    if not parameters:
+        return set()
+    from dtlint.languages.python.passing import passes
+
+    found = [passes(source.text, parameters) for source in tree.python_sources()]
+    return {
+        each for each in parameters if any(file[each] for file in found) or all(file[each] is None for file in found)
+    }
 
 
 def _as_called(member: Member, called: set[Unused]) -> Member:
@@ -39,7 +52,7 @@ def _is_called(unused: Unused, tree: Tree) -> bool:
 def _patterns(unused: Unused) -> tuple[tuple[str, str], ...]:
     """Words, and the patterns of what uses them."""
     owner, _, last = unused.name.rpartition(".")
-    if unused.kind == "object":
+    if unused.kind in ("object", "parameter"):
         return ()
     if unused.kind == "attribute":
         base = owner.rpartition(".")[2]

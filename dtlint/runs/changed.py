@@ -4,14 +4,18 @@ set then, the file tells nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from dtlint.frameworks import Claim, Member, Reading
 from dtlint.runs.hand_over import FILLERS
 from dtlint.runs.settle import starts_engine
+from dtlint.source import Source
 from dtlint.value import Unknown, Value
 
 CONFIG = "deepspeed-json"
+CHANGED = "config.changed"
+"""The keys that a program sets in a config of which its code does not tell where it comes from."""
+
 OVERWRITTEN = frozenset(("steps_per_print",))
 """Keys that Accelerate sets whatever the file says (accelerate 1.15.0 utils/dataclasses.py, DeepSpeedPlugin);
 the others of a file it fills where they are "auto", and compares.
@@ -25,13 +29,30 @@ _STAGE = "zero_optimization.stage"
 
 def as_changed(readings: tuple[Reading, ...]) -> tuple[Reading, ...]:
     """The readings of a run, those of DeepSpeed's config without what the program sets in it."""
-    members = [member for reading in readings for member in reading.collections.get("config.changed", ())]
+    members = changes_of(readings)
     if not members:
         return readings
     from dtlint.frameworks.deepspeed.changes import paths_of
 
-    paths = paths_of(tuple(members))
+    paths = paths_of(members)
     return tuple(_without(reading, paths) if reading.layer == CONFIG else reading for reading in readings)
+
+
+def changes_of(readings: Iterable[Reading]) -> tuple[Member, ...]:
+    """What the programs among the readings set in the configs that they load."""
+    return tuple(member for reading in readings for member in reading.collections.get(CHANGED, ()))
+
+
+def changed_by_any(
+    parts: Sequence[tuple[Source, Reading]], changes: tuple[Member, ...]
+) -> list[tuple[Source, Reading]]:
+    """A config that no launch names, with what the programs of its tree set in the configs that they load: any of them
+    may load this one.
+    """
+    if not changes or all(reading.layer != CONFIG for _, reading in parts):
+        return list(parts)
+    source, first = parts[0]
+    return [*parts, (source, Reading("changed-elsewhere", first.place, collections={CHANGED: changes}))]
 
 
 def as_handed_over(readings: tuple[Reading, ...]) -> tuple[Reading, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from dtlint.frameworks import STEP_LOOPS, Reading, vendors
+from dtlint.frameworks import STEP_LOOPS, Member, Reading, vendors
 from dtlint.languages.traced import Lost, Script, Word
 from dtlint.runs.assemble import Parts, run_of
 from dtlint.runs.beside import accelerate_launch, lone_configs, one_run
@@ -21,6 +21,7 @@ from dtlint.runs.called import (
     known_starts,
     run_key,
 )
+from dtlint.runs.changed import changed_by_any, changes_of
 from dtlint.runs.clash import port_clashes, with_clash, with_repeated_rank
 from dtlint.runs.configs import read_config
 from dtlint.runs.engine_config import of_one_recipe
@@ -58,6 +59,7 @@ class Joiner:
         self._sources: dict[str, Source] = {}
         self._lost: list[Lost] = []
         self._remarks: list[str] = []
+        self._changes: list[Member] = []
 
     # Collecting
 
@@ -212,6 +214,7 @@ class Joiner:
         if candidate.companion and not self._uses_focus((*parts.sources, candidate.script)):
             return []
         self._followed.update(source.path for source in parts.sources)
+        self._changes.extend(changes_of(parts.readings))
         outer = self._around(candidate)
         installed = install_readings(candidate.world.commands, found.launch.place)
         vendor = vendors.read(found.launch.env, candidate.world.commands, found.program)
@@ -311,7 +314,9 @@ class Joiner:
             alone = [parts for parts in alone if parts is not found.config]
             programs = [found.whole if parts is found.program else parts for parts in programs]
             self.remark(found.sentence)
-        alone += programs
+        lone = changes_of(reading for parts in programs for _, reading in parts)
+        changes = (*self._changes, *lone)
+        alone = [*(changed_by_any(parts, changes) for parts in alone), *programs]
         recipes = [
             run for path, source in self._programs.items() if path not in launched for run in self._recipes(source)
         ]

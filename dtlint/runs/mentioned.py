@@ -1,5 +1,5 @@
-"""The releases that a tree speaks of where no file around a run's script asks for any: in READMEs, notebooks and
-installing scripts, and in the environments of the folders beside.
+"""The releases that a tree speaks of in READMEs, notebooks and installing scripts, and in the environments of the
+folders beside, where no file around a run's script asks for any, or only one of a folder further up.
 
 None of them is known to be the run's. Each is one that somebody runs, so that together they are a range: from the
 oldest to the newest.
@@ -7,7 +7,7 @@ oldest to the newest.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import reduce
 from itertools import islice
 from pathlib import Path
@@ -17,7 +17,7 @@ from dtlint.frameworks import Claim, Reading
 from dtlint.release import Releases, around, releases, shown
 from dtlint.runs.listing import SKIPPED
 from dtlint.runs.tree import Tree
-from dtlint.runs.versions import LAYER, folders_above, may_ask
+from dtlint.runs.versions import LAYER, asked_in, folders_above, may_ask
 from dtlint.source import Source, Unreadable
 from dtlint.value import Value
 
@@ -41,6 +41,27 @@ def versions_mentioned(tree: Tree, folders: Sequence[Path], settled: Collection[
     return [Reading(LAYER, claims=(claim,)) for claim in found if claim is not None]
 
 
+def versions_described(tree: Tree, folders: Sequence[Path], settled: Collection[str]) -> list[Reading]:
+    """A claim for each package that is not `settled`, for which only files further up ask than the README that says
+    how what it lies beside is installed: a folder of its own has an environment of its own.
+    """
+    above = folders_above(tree, folders)
+    asked = [{claim.setting for each in asked_in(tree, folder) for claim in each.reading.claims} for folder in above]
+    found: dict[str, Claim] = {}
+    for index, folder in enumerate(above[:-1]):
+        nearer, further = set().union(settled, found, *asked[: index + 1]), set().union(*asked[index + 1 :])
+        for setting in further - nearer:
+            claim = _hull_of(claim for claim in _said_here(tree, folder) if claim.setting == setting)
+            if claim is not None:
+                found[setting] = claim
+    return [Reading(LAYER, claims=(claim,)) for _, claim in sorted(found.items())]
+
+
+def _hull_of(claims: Iterable[Claim]) -> Claim | None:
+    told = list(claims)
+    return _hull(told) if told else None
+
+
 def _hull(claims: Sequence[Claim]) -> Claim | None:
     """One claim from the oldest to the newest release of several; None where they leave every release open."""
     known = [found for claim in claims if (found := _releases(claim)) is not None]
@@ -60,8 +81,15 @@ def _said_around(tree: Tree, folder: Path) -> tuple[Claim, ...]:
     """What the files of a folder and of those right below it say, each folder read once."""
     if folder not in tree.mentioned:
         below = [folder / name for name in _folders(folder)]
-        tree.mentioned[folder] = tuple(claim for each in (folder, *below) for claim in _said(tree, each))
+        tree.mentioned[folder] = tuple(claim for each in (folder, *below) for claim in _said_here(tree, each))
     return tree.mentioned[folder]
+
+
+def _said_here(tree: Tree, folder: Path) -> tuple[Claim, ...]:
+    """What the files of a folder say, each folder read once."""
+    if folder not in tree.said:
+        tree.said[folder] = tuple(_said(tree, folder))
+    return tree.said[folder]
 
 
 def _said(tree: Tree, folder: Path) -> Iterator[Claim]:

@@ -26,7 +26,8 @@ class Tree:
     """File access for one invocation: `root` bounds what is read, `current` is what printed paths are relative to,
     `texts` stand for what is on disk.
 
-    `asked` keeps what the files of a folder ask for (versions.py), `mentioned` what they speak of (mentioned.py),
+    `asked` keeps what the files of a folder ask for (versions.py), `said` what they speak of, and `mentioned` what they
+    and those of the folders right below do (mentioned.py),
     `python` what was found out about Python files (programs.py), `documents` the configs that others are composed of,
     `declaring` the programs beside a folder that name a config for hydra (compositions.py), `manifests` those below a
     folder that others name (orchestrators.py), `listed` its files once they were asked for, `scripts` those that may
@@ -53,6 +54,7 @@ class Tree:
         "mentioned",
         "python",
         "root",
+        "said",
         "scripts",
     )
 
@@ -71,6 +73,7 @@ class Tree:
         self.listed: Listing | None = None
         self.asked: dict[Path, tuple[Any, ...]] = {}
         self.mentioned: dict[Path, tuple[Any, ...]] = {}
+        self.said: dict[Path, tuple[Any, ...]] = {}
         self.manifests: dict[tuple[Path, bool], tuple[Document, ...]] = {}
         self.documents: dict[Path, Document] = {}
         self.declaring: dict[Path, Sequence[tuple[Source, Declared]]] = {}

@@ -9,6 +9,7 @@ from dtlint.languages.python.empty_objects import stopped_before
 from dtlint.languages.python.places import site_at
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.uncalled import uncalled
+from dtlint.languages.python.unpassed import unpassed
 from dtlint.languages.python.unset import unset
 
 Collector = Callable[[Program], tuple[Member, ...]]
@@ -28,7 +29,7 @@ def collections(program: Program) -> Mapping[str, tuple[Member, ...]]:
 
 def _placed(program: Program, member: Member) -> Member:
     """A member that says whether the program comes to it: whether anything calls the method that it stands in, changes
-    what it waits for, or stops before.
+    what it waits for, gives what it asks for, or stops before.
     """
     source = member.place.source
     module = next((each for each in program.modules.values() if each.source is source), None)
@@ -37,7 +38,7 @@ def _placed(program: Program, member: Member) -> Member:
     site = site_at(module, member.place)
     line = member.place.line
     idle = (*uncalled(program, module, line), *stopped_before(program, module, line))
-    unused = (*idle, *(unset(program, module, site) if site else ()))
+    unused = (*idle, *((*unset(program, module, site), *unpassed(module, site)) if site else ()))
     return member._replace(uncalled=unused) if unused else member
 
 
@@ -97,6 +98,9 @@ def _collectors(words: set[str]) -> Iterator[tuple[str, Collector]]:
         yield "code.selected_parts", selected_parts
         yield "code.searched_recomputations", searched_recomputations
     from dtlint.frameworks.code.guarded import guarded_collectives
+    from dtlint.frameworks.code.halts import halts
+
+    yield "code.halts", halts
 
     yield "code.guarded_collectives", guarded_collectives
 

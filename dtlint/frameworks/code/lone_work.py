@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.code.ranks import side_of
+from dtlint.frameworks.pytorch.step_area import called_function
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.places import Place, place_of
 from dtlint.languages.python.program import Program
@@ -25,6 +26,23 @@ _LONG = re.compile(
     r"|prepare_(data|dataset)\w*|convert_\w+)$"
 )
 """Names of functions that go over a whole data set, or fetch one: minutes to hours."""
+_SMALL = frozenset(
+    {
+        "MNIST",
+        "FashionMNIST",
+        "KMNIST",
+        "USPS",
+        "CIFAR10",
+        "CIFAR100",
+        "WikiText2",
+        "PennTreebank",
+        "AG_NEWS",
+        "IMDB",
+    }
+)
+"""Classes and functions of torchvision.datasets and torchtext.datasets that fetch an archive of at most 170 MB
+(CIFAR-10; WikiText-2 has 4 MB): seconds, and once it is there no more than a look at its checksum.
+"""
 
 
 def lone_work(program: Program) -> tuple[Member, ...]:
@@ -54,7 +72,7 @@ def _body_of(place: Place, site: Site) -> ast.With | None:
 def _within(place: Place, turn: ast.With) -> Iterator[Member]:
     first, last = turn.body[0].lineno, turn.end_lineno or 0
     for site in place.scope.sites:
-        if isinstance(site.node, ast.Call) and first <= site.node.lineno <= last and _LONG.search(_name(site.node)):
+        if isinstance(site.node, ast.Call) and first <= site.node.lineno <= last and _takes_long(place, site.node):
             span = place.module.span(site.node)
             related = ((place.module.span(turn.items[0].context_expr), "the others wait here"),)
             yield Member(span, texts(span, call=_name(site.node)), related)
@@ -77,10 +95,23 @@ def _before(barrier: Place, wait: Site) -> Iterator[Member]:
             continue
         name = _name(node)
         place = place_of(barrier.program, barrier.module, site)
-        if _LONG.search(name) and any(side_of(place, guard) == "first" for guard in site.guards):
+        if any(side_of(place, guard) == "first" for guard in site.guards) and _takes_long(place, node):
             span = place.module.span(node)
             related = ((barrier.module.span(wait.node), "the others wait here"),)
             yield Member(span, texts(span, call=name), related)
+
+
+def _takes_long(place: Place, call: ast.Call) -> bool:
+    """Whether a call goes over a whole data set, by its name, unless it is a function here that only fetches small
+    ones.
+    """
+    if not _LONG.search(_name(call)):
+        return False
+    helper = called_function(place.at(call))
+    parts = list(ast.walk(helper.scope.node)) if helper is not None else []
+    named = {dotted(part).rpartition(".")[2] for part in parts if isinstance(part, ast.Name | ast.Attribute)}
+    further = any(isinstance(part, ast.Call) and _LONG.search(_name(part)) for part in parts)
+    return further or _SMALL.isdisjoint(named)
 
 
 def _name(call: ast.Call) -> str:

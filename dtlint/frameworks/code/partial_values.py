@@ -138,6 +138,8 @@ def _of_name(place: Place, name: str, measured: bool) -> Partial | list[Place]:
     reached = [(inside, binding) for inside, binding in bound(place, name) if _is_assigned(binding)]
     if not reached or _is_agreed(reached[0][0], name) or any(_is_received(inside) for inside, _ in reached):
         return []
+    if any(_is_unpacked(inside, binding) for inside, binding in reached):
+        return []
     reduced = _reduced(reached[0][0], name)
     if reduced is not None:
         return Partial("reduced", reduced, "one rank is given the sum, the others keep parts of it")
@@ -199,10 +201,16 @@ def _rank_test(inside: Place, binding: Binding, use: Place) -> ast.expr | None:
 def _parts(inside: Place, binding: Binding) -> Iterator[Place]:
     """What is bound, and the conditions under which it is."""
     node = inside.node
-    if isinstance(node, ast.Tuple) and binding.path and 0 <= binding.path[0] < len(node.elts):
-        node = node.elts[binding.path[0]]
-    yield inside.at(node.value if isinstance(node, ast.AugAssign) else node)
+    returned = _returned(inside) if binding.path and isinstance(node, ast.Call) else []
+    for value in returned or [inside]:
+        part = _element(value.node, binding.path)
+        yield value.at(part.value if isinstance(part, ast.AugAssign) else part)
     yield from (inside.at(guard.test) for guard in binding.guards if guard.test is not None)
+
+
+def _element(node: ast.AST, path: tuple[int, ...]) -> ast.AST:
+    """The item of a tuple that is bound to a name, the whole of anything else."""
+    return node.elts[path[0]] if isinstance(node, ast.Tuple) and path and 0 <= path[0] < len(node.elts) else node
 
 
 def _is_agreed(place: Place, name: str) -> bool:
@@ -225,6 +233,22 @@ def _is_received(place: Place) -> bool:
     """Whether what is bound comes out of something that the ranks were told: `stop = told[0]` behind a broadcast."""
     names = (node.id for node in ast.walk(place.node) if isinstance(node, ast.Name))
     return any(_is_agreed(place, name) for name in names)
+
+
+def _is_unpacked(place: Place, binding: Binding) -> bool:
+    """Whether the ranks that did not send bind here what they make of what they were sent, in several steps
+    (`told = pickle.loads(bytes(data.tolist()))` behind a broadcast of `data`).
+    """
+    receives = any(side_of(place, guard) == "others" for guard in binding.guards)
+    waiting, seen = [place] if receives else [], set[str]()
+    while waiting and len(seen) < _MOST:
+        here = waiting.pop()
+        if _is_received(here):
+            return True
+        names = {node.id for node in ast.walk(here.node) if isinstance(node, ast.Name)} - seen
+        seen |= names
+        waiting += [inside for name in names for inside, each in bound(here, name) if _is_assigned(each)]
+    return False
 
 
 def _reduced(place: Place, name: str) -> Span | None:

@@ -83,7 +83,7 @@ def samplers(program: Program) -> tuple[Member, ...]:
         return ()
     once = (call for call in found if not is_renewed(call, epochs) and not is_for_one_rank(call.place))
     ordered = (call for call in once if stands(among_ranks(call.place)) is not False and not is_made_up(call))
-    return tuple(_member(call, loops) for call in ordered)
+    return tuple(_member(call, loops, found) for call in ordered)
 
 
 def _untold(made: Iterable[Call], told: frozenset[int]) -> list[Call]:
@@ -173,10 +173,23 @@ def _met(guard: Guard) -> ast.expr | None:
     return guard.test if guard.holds is not negated else None
 
 
-def _member(call: Call, loops: Sequence[_Epochs]) -> Member:
-    fields: dict[str, Setting] = {"shuffles": _shuffles(call), "epochs": loops[0].turns}
+def _member(call: Call, loops: Sequence[_Epochs], samplers: Sequence[Call]) -> Member:
+    fields: dict[str, Setting] = {"shuffles": _shuffles(call), "epochs": _turns(call, loops[0].turns, samplers)}
     edits = {"tell": told(call, [loop.node for loop in loops])}
     return Member(call.head, fields, ((loops[0].place, "the epochs"),), edits)
+
+
+def _turns(call: Call, turns: Setting, samplers: Sequence[Call]) -> Setting:
+    """The number of epochs in which a sampler deals; not known where another branch makes another one: which of them a
+    run takes that has so many is not known.
+    """
+    other = any(_excludes(call.place.guards, each.place.guards) for each in samplers)
+    return Unknown("which of the samplers this run takes is not known") if other and _is_more_than_one(turns) else turns
+
+
+def _excludes(some: Sequence[Guard], others: Sequence[Guard]) -> bool:
+    """Whether two places stand in branches of one condition."""
+    return any(one.test is other.test is not None and one.holds is not other.holds for one in some for other in others)
 
 
 def _shuffles(call: Call) -> Setting:

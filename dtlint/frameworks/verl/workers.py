@@ -20,6 +20,8 @@ from dtlint.value import Origin, Plain, Setting, Unknown, default
 TAKEN = "data.train_batch_size"
 _ROLLOUT = "actor_rollout_ref.rollout"
 SAMPLES = f"{_ROLLOUT}.n"
+_AGENTS = f"{_ROLLOUT}.n_agent"
+"""A key of forks for agents alone, which repeat each prompt so often before any of it is dealt out."""
 _ENGINE = {f"{_ROLLOUT}.tensor_model_parallel_size": Meaning("parallel.rollout")}
 _SPLITTING = ("vllm", "sglang")
 _STRATEGIES = {"fsdp": "fsdp", "fsdp2": "fsdp", "megatron": "megatron"}
@@ -156,7 +158,17 @@ def _batch(keys: Keys, worker: Worker) -> Iterator[Claim]:
             yield Claim(name, packed_samples(switched, name), switch)
         return
     yield from claims_of(keys, _micro(worker))
-    yield from answered(keys, TAKEN, SAMPLES, "batch.rollout")
+    yield from _taken(keys)
+
+
+def _taken(keys: Keys) -> Iterator[Claim]:
+    """The samples of a roll-out; of a fork that repeats the prompts for its agents they are its own affair."""
+    agents = keys.node(_AGENTS)
+    if agents is None or agents.value in (1, "1") or keys.node(TAKEN) is None:
+        yield from answered(keys, TAKEN, SAMPLES, "batch.rollout")
+        return
+    reason = "n_agent is a fork's, which repeats each prompt so often and pads what it deals out"
+    yield Claim("batch.rollout", Unknown(reason, "--set batch.rollout=N", Origin("written", agents.span)), TAKEN)
 
 
 def _given(keys: Keys, worker: Worker, name: str) -> str:

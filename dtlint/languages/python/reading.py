@@ -278,7 +278,13 @@ def _ends(node: ast.AST) -> bool:
     """Whether nothing behind a statement in its block is reached: it leaves the block, or ends the program."""
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
         return dotted(node.value.func) in _ENDS
-    return isinstance(node, _EXITS) or (isinstance(node, ast.If) and _leaves([node]))
+    return isinstance(node, _EXITS) or _refuses(node) or (isinstance(node, ast.If) and _leaves([node]))
+
+
+def _refuses(node: ast.AST | None) -> bool:
+    """`assert False`, which raises an error as `raise` does."""
+    test = node.test if isinstance(node, ast.Assert) else None
+    return isinstance(test, ast.Constant) and not test.value
 
 
 def _leaves(body: list[ast.stmt], exits: tuple[type[ast.AST], ...] = _EXITS) -> bool:
@@ -286,9 +292,11 @@ def _leaves(body: list[ast.stmt], exits: tuple[type[ast.AST], ...] = _EXITS) -> 
     waiting = [body]
     while waiting:
         block = waiting.pop()
-        last = block[-1] if block else None
+        last = next(
+            (node for node in block if isinstance(node, _EXITS) or _refuses(node)), block[-1] if block else None
+        )
         if isinstance(last, ast.If) and last.orelse:
             waiting.extend((last.body, last.orelse))
-        elif not isinstance(last, exits):
+        elif not (isinstance(last, exits) or (_refuses(last) and ast.Raise in exits)):
             return False
     return True
