@@ -140,7 +140,6 @@ NUMBERED = {
 OTHERWISE = {
     "of those that it sees": LOCAL + "torch.cuda.set_device(local % torch.cuda.device_count())\n",
     "the first": LOCAL + "torch.cuda.set_device(0)\n",
-    "of a launcher that is not there": 'torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))\n',
     "where there is more than one": LOCAL + "if torch.cuda.device_count() > 1:\n    torch.cuda.set_device(local)\n",
     "of GPUs that it shows itself": LOCAL
     + 'os.environ["CUDA_VISIBLE_DEVICES"] = "0,1"\ntorch.cuda.set_device(local)\n',
@@ -162,3 +161,13 @@ def test_tasks_that_see_one_gpu_take_the_one_with_their_number(tmp_path: Path, t
     assert [each.severity for each in found] == ["error" if stops else "warning"]
     # the others lose NVLink alone
     assert ("3 find no such device" in found[0].message) is stops
+
+
+def test_of_tasks_that_take_the_number_of_another_launcher_nothing_is_said(tmp_path: Path) -> None:
+    (tmp_path / "job.sh").write_text(
+        "#!/bin/bash\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-task=1\nsrun python train.py\n"
+    )
+    taken = 'torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))\n'
+    program = f"{HEAD.replace('local_rank', 'unused')}{taken}{START}model = DDP(Net().cuda())\nmodel(1).backward()\n"
+    (tmp_path / "train.py").write_text(program)
+    assert "gpu-binding" not in [each.rule for each in check([tmp_path / "job.sh"]).findings]

@@ -18,6 +18,8 @@ from dtlint.source import Source
 from dtlint.value import Setting
 
 _MAX_REEXPORTS = 5
+_MOST_NAMES = 500
+"""Most modules and names in them under which one is looked up."""
 
 
 class Program(NamedTuple):
@@ -65,7 +67,7 @@ def definition(program: Program, module: Module, name: str) -> Definition | None
     key = (module.name, name)
     if key not in program.memo.files.definitions:
         found = _located(program, module, name)
-        program.memo.files.definitions[key] = None if found is None else _lookup(program, *found, depth=0)
+        program.memo.files.definitions[key] = None if found is None else _lookup(program, *found, set())
     known = program.memo.files.definitions[key]
     program.memo.note("definition", module, name, None if known is None else (known.module.name, known.scope))
     return known
@@ -109,15 +111,17 @@ def module_named(program: Program, name: str) -> Module | None:
     return late.module(name) if found is None and late is not None else found
 
 
-def _lookup(program: Program, module: Module, name: str, depth: int) -> Definition | None:
+def _lookup(program: Program, module: Module, name: str, seen: set[tuple[str, str]]) -> Definition | None:
+    """The same; `seen` are the names by module that were looked up on the way: packages import all of each other."""
     if name in module.definitions:
         return Definition(module, module.definitions[name])
-    if depth > _MAX_REEXPORTS or not name:
+    if len(seen) > _MOST_NAMES or not name or (module.name, name) in seen:
         return None
+    seen.add((module.name, name))
     for holder, target in (*_inherited(module, name), *_reexported(module, name)):
         found = _located(program, holder, target)
         if found is not None and found != (module, name):
-            inner = _lookup(program, *found, depth + 1)
+            inner = _lookup(program, *found, seen)
             if inner is not None:
                 return inner
     return None
