@@ -146,6 +146,27 @@ def test_a_forward_pass_through_the_model_that_an_accelerator_has_wrapped(lines:
     assert found(text) == ({"code.bypassed_models"} if told else set())
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (PREPARED + "model = accelerator.unwrap_model(model)\n" + loop("accelerator.backward(model(x))"), True),
+        (PREPARED.replace("model, opt", "model, opt, batches").replace("opt)", "opt, batches)")
+         + "model = accelerator.unwrap_model(model)\n" + loop("accelerator.backward(model(x))"), True),
+        (WRAPPED + "model = model.module\n" + loop("loss = model(x)", BACKWARD), True),
+        (LOSS + WRAPPED + "model = model.module\n" + loop("loss = loss_of(model, x)", BACKWARD), True),
+        ("def fit(model):\n    model = bare(model)\n    for x in batches:\n        loss = model(x)\n        loss.backward()\n"
+         "def bare(model):\n    return model.module\n" + WRAPPED + "fit(model)", True),
+        (WRAPPED + loop("loss = model(x)", BACKWARD) + "\nmodel = model.module\nmodel(batches[0])\n", False),
+        (WRAPPED + "if os.environ.get('BARE'):\n    model = model.module\n" + loop("loss = model(x)", BACKWARD), False),
+        (WRAPPED + "model = DDP(model.module)\n" + loop("loss = model(x)", BACKWARD), False),
+        (PREPARED + "model = accelerator.prepare(accelerator.unwrap_model(model))\n"
+         + loop("accelerator.backward(model(x))"), False),
+    ],
+)  # fmt: skip
+def test_a_name_of_the_wrapper_that_is_given_to_the_model_inside(text: str, told: bool) -> None:
+    assert found(text) == ({"code.bypassed_models"} if told else set())
+
+
 FLAG = "model.require_backward_grad_sync = i % 4 == 3"
 
 

@@ -600,6 +600,74 @@ def test_features_that_carry_gradients_or_need_none(text: str) -> None:
     assert found("code.local_losses", text) == []
 
 
+BY_FUNCTION = """
+def gather(x):
+    if world_size == 1:
+        return x
+    parts = [torch.zeros_like(x) for _ in range(world_size)]
+    dist.all_gather(parts, x.contiguous())
+    {own}
+    return torch.cat(parts)
+
+def gather_each(rows):
+    if world_size == 1:
+        return rows
+    every = []
+    for row in rows:
+        parts = [torch.zeros_like(row) for _ in range(world_size)]
+        dist.all_gather(parts, row)
+        every.append(torch.cat(parts))
+    return every
+
+def gather_both(image, text):
+    return gather(image), gather(text)
+
+def loss_of(image, text):
+    {gathered}
+    {product}
+    loss = F.cross_entropy(logits, labels)
+    with torch.no_grad():
+        hits = (logits.argmax(-1) == labels).sum()
+    return loss
+
+for x in batches:
+    loss_of(*model(x)).backward()
+"""
+BOTH = "images, texts = gather_each([image, text])"
+ROWS = "logits = scale * image @ texts.t() + text @ images.t()"
+FUNCTIONS = {
+    "a list": (BOTH, ROWS, ["code"]),
+    "one each": ("images, texts = gather(image), gather(text)", ROWS, ["code"]),
+    "through another": ("images, texts = gather_both(image, text)", ROWS, ["code"]),
+    "unless alone": (BOTH, f"if world_size > 1:\n        {ROWS}", ["code"]),
+    "all rows": (BOTH, "logits = images @ texts.t()", []),
+    "own rows in some runs": (BOTH, f"if local:\n        {ROWS}", []),
+    "one kind": ("texts = gather(text)", "logits = image @ texts.t()", []),
+    "own rows that are only measured": (BOTH, f"with torch.no_grad():\n        {ROWS}", []),
+    "frozen": (f"with torch.no_grad():\n        {BOTH}", ROWS, []),
+    "of a frozen model": (f"with torch.no_grad():\n        image, text = old(image, text)\n    {BOTH}", ROWS, []),
+    "classes": ("every = gather(labels)", "logits = labels @ every.T", []),
+}
+
+
+@pytest.mark.parametrize(("gathers", "product", "names"), FUNCTIONS.values(), ids=FUNCTIONS)
+def test_features_that_a_function_gathers_without_gradients(gathers: str, product: str, names: list[str]) -> None:
+    text = BY_FUNCTION.format(own="pass", gathered=gathers, product=product)
+    assert found("code.local_losses", text) == names
+    frozen = text.replace("def gather", "@torch.no_grad()\ndef gather")
+    assert found("code.local_losses", frozen) == []
+    assert found("code.local_losses", text.replace("dist.all_gather", "dist.nn.functional.all_gather")) == []
+
+
+def test_own_features_that_a_function_puts_back() -> None:
+    gathers = "images, texts = gather(image), gather(text)"
+    assert found("code.local_losses", BY_FUNCTION.format(own="parts[rank] = x", gathered=gathers, product=ROWS)) == [
+        "back"
+    ]
+    whole = "logits = images @ texts.t()"
+    assert found("code.local_losses", BY_FUNCTION.format(own="parts[rank] = x", gathered=gathers, product=whole)) == []
+
+
 FLOORED = {
     "a product": ("accum = 512 // (4 * world_size)", ["512"]),
     "one after the other": ("grad_accum = 512 // world_size // 4", ["512"]),

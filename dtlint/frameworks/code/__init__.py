@@ -169,7 +169,8 @@ def _of_training() -> Iterator[tuple[str, Collector]]:
     """What loops that go backward are asked."""
     from dtlint.frameworks.code.averaging import averaged_losses
     from dtlint.frameworks.code.divergence import divergences
-    from dtlint.frameworks.code.grad_sync import idle_no_syncs, unskipped_exchanges, wrong_microsteps
+    from dtlint.frameworks.code.grad_sync import unskipped_exchanges, wrong_microsteps
+    from dtlint.frameworks.code.idle_no_syncs import idle_no_syncs
     from dtlint.frameworks.code.late_flags import late_flags
     from dtlint.frameworks.code.stalls import stalls
     from dtlint.frameworks.code.step_loops import step_loops

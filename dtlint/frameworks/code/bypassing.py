@@ -34,7 +34,11 @@ from dtlint.value import written
 
 _TAKES = re.compile(r"\.module\b|unwrap_model|extract_model_from_parallel")
 """How programs take a model out of its wrapper."""
-_NO_PASS = UNWRAPPING | CALLS_NOTHING
+_TURNS_OVER = frozenset(
+    ("cycle", "enumerate", "islice", "iter", "len", "list", "next", "skip_first_batches", "tqdm", "track", "zip")
+)
+"""Functions that are handed a loader, which is wrapped together with the model (`accelerator.prepare`)."""
+_NO_PASS = UNWRAPPING | CALLS_NOTHING | _TURNS_OVER
 """Methods and functions that are handed a model and make no forward pass of it."""
 _ENTERED = 3
 """Functions within functions that a forward pass is looked for in."""
@@ -86,8 +90,11 @@ def _bypass(place: Place, site: Site) -> Member | None:
         return None
     span = place.module.span(place.node)
     name = dotted(inner.wrapper.node)
-    related = () if inner.place is None else ((inner.place.module.span(inner.place.node), "the forward pass"),)
-    return Member(span, {"model": written(name, span), "by": written(wrapper, span)}, related)
+    taken = inner.wrapper.module.span(inner.wrapper.node)
+    related = [] if inner.place is None else [(inner.place.module.span(inner.place.node), "the forward pass")]
+    if inner.place is None and not (taken.path == span.path and span.start <= taken.start < span.end):
+        related.append((taken, "the model is taken out here"))
+    return Member(span, {"model": written(name, span), "by": written(wrapper, span)}, tuple(related))
 
 
 def _wrapper_of(place: Place) -> str:
@@ -103,10 +110,18 @@ def _calls_wrapper(place: Place, site: Site, inner: _Inner) -> bool:
     """Whether the wrapper is called as well, or may be: by its name, or as what DDP wraps under another name."""
     name, whole = dotted(inner.wrapper.node), around(place, site)
     own = inner.place is None and inner.wrapper.scope is place.scope
-    if own and (_calls(whole, name) or (inner.is_method and _may_call(place.module, name))):
+    if own and (_calls_as_wrapped(place, whole, name) or (inner.is_method and _may_call(place.module, name))):
         return True
     nodes = [node for node in ast.walk(whole) if isinstance(node, ast.Call) and node is not place.node]
     return any(_reaches(place.at(node), node, _ENTERED) for node in nodes)
+
+
+def _calls_as_wrapped(place: Place, whole: ast.AST, name: str) -> bool:
+    """Whether a name is called where it still stands for the wrapper, and not for the model that was taken out since
+    (`model = model.module`).
+    """
+    named = [node.func for node in ast.walk(whole) if isinstance(node, ast.Call) and dotted(node.func) == name]
+    return any(taken_from(place.at(function)._replace(budget=Budget())) is None for function in named)
 
 
 def _reaches(place: Place, node: ast.Call, levels: int) -> bool:

@@ -12,23 +12,24 @@ from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.code.mentions import mentions
 from dtlint.frameworks.code.own_gradients import Gathered, base_name, gathered_by
+from dtlint.frameworks.code.passes import FROZEN, without_gradients
+from dtlint.frameworks.code.plain_gathers import GATHERS, Plain, plain_gather, puts_back
+from dtlint.frameworks.code.ranks import asks_for_ranks
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import argument, call_at, called
 from dtlint.languages.python.places import Budget, Place, place_of
 from dtlint.languages.python.program import Program, sites
 from dtlint.languages.python.reach import enclosing_function, stands
+from dtlint.languages.python.tree import Module, Scope
 from dtlint.source import Span
 from dtlint.value import Setting, Value
 
-_GATHERS = (
-    "torch.distributed.all_gather",
-    "torch.distributed.distributed_c10d.all_gather",
-    "torch.distributed.all_gather_into_tensor",
-)
 _CARRIED = re.compile(r"distributed\.nn|autograd\.Function|GatherLayer|with_grad|queue|momentum_enc|memory_bank")
 """Words of programs that gather with gradients, or mean none to flow."""
 _EVALUATES = re.compile(r"eval|test|metric|acc(uracy)?\b|recall|valid|infer|search|retriev", re.IGNORECASE)
 _LOSSES = re.compile(r"cross_entropy|CrossEntropy|log_softmax|logsumexp|criterion|nll_loss")
+_TARGETS = re.compile(r"label|target|mask|(^|_)(ids?|idx|index|y)$", re.IGNORECASE)
+"""Words in names of what has no gradient to lose."""
 _LAYERS = re.compile(r"autograd\.Function|autograd import Function|autograd\.function")
 """Words of programs that have a backward pass of their own."""
 _PRODUCTS = frozenset({"matmul", "mm", "einsum", "linear", "cosine_similarity", "cdist"})
@@ -40,7 +41,7 @@ def local_losses(program: Program) -> tuple[Member, ...]:
     rank's features and those of all ranks, which arrive without gradients, but for its own that it puts back, or with
     the own gradient alone by `layer`.
     """
-    return (*_by_options(program), *_by_hand(program), *_by_layer(program))
+    return (*_by_options(program), *_by_hand(program), *_by_function(program), *_by_layer(program))
 
 
 def _by_options(program: Program) -> Iterator[Member]:
@@ -67,11 +68,68 @@ def _by_hand(program: Program) -> Iterator[Member]:
     for module in program.modules.values():
         for site in module.called.get("all_gather", ()):
             place = place_of(program, module, site)
-            if called(place) in _GATHERS and stands(place) is not False and _is_training(place):
+            if called(place) in GATHERS and stands(place) is not False and _computes_loss(place):
                 tensor = _gathered_tensor(place)
-                if tensor and _is_local(place, tensor):
+                if tensor and _is_local(place, tensor) and tensor not in _frozen(place):
                     span = module.span(site.node)
                     yield Member(span, texts(span, how="back" if _puts_back(place) else "code", name=tensor))
+
+
+def _by_function(program: Program) -> Iterator[Member]:
+    """Functions that set each rank's own features against all, which a function of the program gathers."""
+    if mentions(program, _CARRIED) or not any("backward" in module.called for module in program.modules.values()):
+        return
+    found: dict[Span, Member] = {}
+    for module in program.modules.values() if any(_gathers(each) for each in program.modules.values()) else ():
+        for scope in module.scopes if _LOSSES.search(module.source.text) else ():
+            for place, tensor, gather in _met(program, module, scope):
+                at = gather.gather.module.span(gather.gather.node)
+                fields = texts(at, how="back" if gather.back else "code", name=tensor)
+                related = ((module.span(place.node), "own features against those of all ranks"),)
+                found.setdefault(at, Member(at, fields, related))
+    yield from found.values()
+
+
+def _gathers(module: Module) -> bool:
+    return any(name.rpartition(".")[2] in module.called for name in GATHERS)
+
+
+def _met(program: Program, module: Module, scope: Scope) -> Iterator[tuple[Place, str, Plain]]:
+    """The products of a function between features and all ranks' of the other kind, where both are gathered."""
+    named: dict[str, Plain] = {}
+    for site in scope.sites if isinstance(scope.node, ast.FunctionDef) else ():
+        place = place_of(program, module, site)
+        if isinstance(site.node, ast.Assign) and _computes_loss(place) and stands(place) is not False:
+            named |= dict(_named(place, site.node))
+    gathered = {base_name(tensor) for each in named.values() for tensor in each.tensors} - named.keys() - {""}
+    own = {name for name in gathered if not _TARGETS.search(name)}
+    frozen = _frozen(Place(program, module, scope, scope.node)) if named else set()
+    nodes = [node for each in _unless_alone(program, module, scope) for node in ast.walk(each)] if named else []
+    for node in nodes if own.isdisjoint(frozen) else ():
+        sides = [_base(side) for side in _sides(node)]
+        gather = next((named[side] for side in sides if side in named), None)
+        tensor = next((side for side in sides if side in own), "")
+        here = Place(program, module, scope, node)
+        if gather is not None and tensor and not without_gradients(here):
+            yield here, tensor, gather
+
+
+def _unless_alone(program: Program, module: Module, scope: Scope) -> Iterator[ast.AST]:
+    """The assignments and results of a function that nothing but the number of ranks keeps it from."""
+    for site in scope.sites:
+        place = place_of(program, module, site)
+        told = isinstance(site.node, ast.Assign | ast.Return)
+        if told and all(asks_for_ranks(place, guard) for guard in site.guards) and stands(place) is not False:
+            yield site.node
+
+
+def _named(place: Place, node: ast.Assign) -> Iterator[tuple[str, Plain]]:
+    """The names of what functions of the program gather: `every = gather(x)`, `xs, ys = gather(x, y)`."""
+    for target, value in _pairs(node):
+        gather = plain_gather(place.at(value)._replace(budget=Budget())) if isinstance(value, ast.Call) else None
+        for name in target.elts if isinstance(target, ast.Tuple | ast.List) else [target]:
+            if gather is not None and dotted(name):
+                yield dotted(name), gather
 
 
 def _by_layer(program: Program) -> Iterator[Member]:
@@ -135,6 +193,25 @@ def _is_training(place: Place) -> bool:
     return not frozen and "no_grad" not in text and "detach()" not in text and bool(_LOSSES.search(text))
 
 
+def _computes_loss(place: Place) -> bool:
+    """Whether a call stands with gradients in a function that computes a loss."""
+    function = enclosing_function(place.scope)
+    if function is None or not isinstance(function.node, ast.FunctionDef) or _EVALUATES.search(function.name):
+        return False
+    text = place.module.source.text[slice(*place.module.span(function.node)[1:])]
+    return bool(_LOSSES.search(text)) and "detach()" not in text and not without_gradients(place)
+
+
+def _frozen(place: Place) -> set[str]:
+    """The names that a function binds in blocks without gradients."""
+    blocks = [node for node in ast.walk(place.scope.node) if isinstance(node, ast.With)]
+    cut = [
+        block for block in blocks if any(FROZEN.search(place.module.text(item.context_expr)) for item in block.items)
+    ]
+    names = (node for block in cut for node in ast.walk(block) if isinstance(node, ast.Name | ast.Attribute))
+    return {dotted(node) for node in names if isinstance(node.ctx, ast.Store)}
+
+
 def _gathered_tensor(place: Place) -> str:
     """The name of the tensor that is gathered, `x` of `all_gather(parts, x.contiguous())`."""
     node = place.node
@@ -152,9 +229,7 @@ def _is_local(place: Place, tensor: str) -> bool:
     nodes = list(ast.walk(function.node))
     if not parts:
         return False
-    lists = {
-        dotted(node.args[0]) for node in nodes if isinstance(node, ast.Call) and called(place.at(node)) in _GATHERS
-    }
+    lists = {dotted(node.args[0]) for node in nodes if isinstance(node, ast.Call) and called(place.at(node)) in GATHERS}
     joined = {name for item in lists for name in _joined(nodes, item)}
     return bool(_joined(nodes, parts)) and any(_is_product(node, tensor, joined) for node in nodes)
 
@@ -163,13 +238,7 @@ def _puts_back(place: Place) -> bool:
     """Whether a function puts the rank's own features back into what it gathers, with their gradients."""
     function = enclosing_function(place.scope)
     parts = dotted(place.node.args[0]) if isinstance(place.node, ast.Call) else ""
-    return function is not None and any(_sets_item(node, parts) for node in ast.walk(function.node))
-
-
-def _sets_item(node: ast.AST, parts: str) -> bool:
-    """`parts[rank] = x`"""
-    targets = node.targets if isinstance(node, ast.Assign) else []
-    return any(isinstance(target, ast.Subscript) and dotted(target.value) == parts for target in targets)
+    return function is not None and puts_back(function.node, parts)
 
 
 def _joined(nodes: list[ast.AST], parts: str) -> set[str]:

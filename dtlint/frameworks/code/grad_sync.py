@@ -1,5 +1,5 @@
 """Finds accumulation loops whose exchange of gradients is on at the wrong time: `code.wrong_microsteps`,
-`code.idle_no_syncs`, `code.unskipped_exchanges`.
+`code.unskipped_exchanges`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from dtlint.frameworks.code.microsteps import (
     Switch,
     conditions_in,
     holds_on,
-    is_inside,
-    no_sync_calls,
     open_accumulation,
     optimizer_steps,
     outermost,
@@ -33,22 +31,16 @@ from dtlint.frameworks.code.silenced_passes import Silenced, silenced_passes
 from dtlint.frameworks.code.tails import Tail, tail_of
 from dtlint.frameworks.code.told_steps import told_steps
 from dtlint.frameworks.pytorch.names import DDP, FSDP1, FSDP2
-from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import calls
-from dtlint.languages.python.names import lookup
 from dtlint.languages.python.places import Place, place_of
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import stands
-from dtlint.languages.python.reaching import reaching
 from dtlint.languages.python.tree import Guard, Module, Site
 from dtlint.record import NamedTuple
 from dtlint.source import Span
 from dtlint.value import Setting, Unknown, written
 
 _EXCHANGING = frozenset({"ddp", "fsdp1", "accelerator", "fabric"})
-_WRAPPING = frozenset({"accelerator", "fabric"})
-"""Objects that wrap models themselves, and take the wrapped one as an argument."""
-_AROUND_BACKWARD = frozenset({"backward", "scale", "mean", "sum", "item", "detach", "append", "print", "float"})
 
 
 class _Pattern(NamedTuple):
@@ -195,74 +187,6 @@ def _tail_member(switch: Switch, step: Place, tail: Tail) -> Member:
         **dict.fromkeys(("synced_index", "step_index"), none),
     }
     return Member(span, fields, ((step_span, "the optimizer steps here"),))
-
-
-def idle_no_syncs(program: Program) -> tuple[Member, ...]:
-    """`with model.no_sync():` around the backward pass alone, where DDP has decided in the forward pass already."""
-    found: dict[tuple[str, int], Member] = {}
-    for place in no_sync_calls(program):
-        receiver = _silenced(place)
-        if receiver is None or stands(outermost(place)) is False:
-            continue
-        if holds_on(((place, guard) for guard in place.guards), Turn({}, frozenset(), 0)) is False:
-            continue
-        for block in _blocks(place):
-            if (forward := _forward_before(place, block, receiver)) is not None:
-                span = place.module.span(block.items[0].context_expr)
-                related = ((place.module.span(forward), "the forward pass, outside"),)
-                found.setdefault(
-                    (span.path, span.start), Member(span, {"model": written(dotted(receiver), span)}, related)
-                )
-    return tuple(found.values())
-
-
-def _silenced(place: Place) -> ast.expr | None:
-    """The model of DDP that a no_sync silences: its own, or the one that an Accelerator or Fabric is given."""
-    node = place.node
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-        return None
-    found = wrapped_kinds(place.at(node.func.value))
-    if found <= _WRAPPING:
-        return node.args[0] if node.args else None
-    return node.func.value if found == {"ddp"} else None
-
-
-def _blocks(place: Place) -> Iterator[ast.With]:
-    """The `with` statements of the function that enter a no_sync, called there or bound to a name before."""
-    here = outermost(place)
-    for block in ast.walk(here.scope.node):
-        if isinstance(block, ast.With) and any(_enters(here, item.context_expr) for item in block.items):
-            yield block
-
-
-def _enters(place: Place, expression: ast.expr) -> bool:
-    if any(node is place.node for node in ast.walk(expression)):
-        return True
-    holder, bindings = lookup(place.scope, dotted(expression)) if dotted(expression) else (None, [])
-    bound = [item for item, _ in reaching(place.at(expression), holder, bindings)] if holder is not None else []
-    nodes = [node for item in bound if item.node is not None for node in ast.walk(item.node)]
-    return any(node is place.node for node in nodes)
-
-
-def _forward_before(place: Place, block: ast.With, receiver: ast.expr) -> ast.Call | None:
-    """The forward pass before a block that holds nothing but the backward pass; None for any other block."""
-    inside = [node for part in block.body for node in ast.walk(part) if isinstance(node, ast.Call)]
-    words = {node.func.attr if isinstance(node.func, ast.Attribute) else dotted(node.func) for node in inside}
-    if "backward" not in words or not words <= _AROUND_BACKWARD:
-        return None
-    here = outermost(place)
-    around = next(reversed(_loops_of(here, block)), here.scope.node)
-    model = dotted(receiver)
-    for node in ast.walk(around) if not isinstance(around, ast.Module) else ():
-        if isinstance(node, ast.Call) and dotted(node.func) == model and node.lineno < block.lineno:
-            return node
-    return None
-
-
-def _loops_of(place: Place, block: ast.With) -> list[ast.AST]:
-    return [
-        node for node in ast.walk(place.scope.node) if isinstance(node, ast.For | ast.While) and is_inside(block, node)
-    ]
 
 
 def unskipped_exchanges(program: Program) -> tuple[Member, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from dtlint.frameworks.code.microsteps import is_inside
 from dtlint.frameworks.pytorch.step_area import called_function
@@ -14,7 +14,7 @@ from dtlint.languages.python.places import Place
 from dtlint.languages.python.reach import enclosing_function
 from dtlint.languages.python.tree import Site
 
-_FROZEN = re.compile(r"\bno_grad\b|\binference_mode\b|set_grad_enabled\(False\)")
+FROZEN = re.compile(r"\bno_grad\b|\binference_mode\b|set_grad_enabled\(False\)")
 """What turns gradients off, around a block or a function."""
 _CUTS = frozenset({"detach", "item", "tolist", "numpy"})
 """Methods of a tensor whose result no gradient flows through."""
@@ -34,7 +34,7 @@ def without_gradients(place: Place) -> bool:
     decorators = (
         function.node.decorator_list if function is not None and isinstance(function.node, ast.FunctionDef) else []
     )
-    return any(_FROZEN.search(text) for text in [*texts, *map(place.module.text, decorators)])
+    return any(FROZEN.search(text) for text in [*texts, *map(place.module.text, decorators)])
 
 
 def runs_forward(place: Place, node: ast.Call, model: str) -> bool:
@@ -71,9 +71,9 @@ def is_trained(place: Place, site: Site) -> bool:
     return used and not without_gradients(place)
 
 
-def results_of(around: ast.AST, call: ast.AST) -> set[str]:
-    """The names that what a call returns goes into with its gradients, and those computed from them."""
-    bound: set[str] = set()
+def results_of(around: ast.AST, call: ast.AST, names: Iterable[str] = ()) -> set[str]:
+    """The names that what a call returns goes into with its gradients, and those computed from them or `names`."""
+    bound = set(names)
     for _ in range(3):
         for node in ast.walk(around):
             for target, value in _moved(node):
