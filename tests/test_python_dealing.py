@@ -718,10 +718,53 @@ for x, y in batches:
         ("from mine import set_seed\nset_seed(1)", []),
         ("from mine import broadcast_parameters", []),
         ("from mine import load_checkpoint", []),
+        ("from mine import synchronize_parameters", []),
+        ("torch.cuda.synchronize()\ntorch.manual_seed(dist.get_rank())", ["rank"]),
+        ("def save(model):\n    torch.save(model.state_dict(), 'model.pt')", ["none"]),
+        ("def save(model):\n    torch.save(model, 'model.pt')\nmodel = torch.load('model.pt')", []),
     ],
 )
 def test_replicas_by_hand(before: str, kinds: list[str]) -> None:
     assert found("code.replicas", "", BY_HAND.format(before=before)) == kinds
+
+
+def test_replicas_of_workers_that_wait_for_their_exchange(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("""
+import torch
+import torch.distributed as dist
+from net import Net, batches
+def set_seed(seed):
+    torch.manual_seed(seed)
+class Worker:
+    def __init__(self, worker, workers, seed):
+        self.worker, self.workers = worker, workers
+        dist.init_process_group("nccl", rank=worker, world_size=workers)
+        set_seed(seed + worker)
+        self.model = Net().cuda()
+        self.opt = torch.optim.SGD(self.model.parameters(), lr=0.1)
+    def step(self, loss):
+        self.opt.zero_grad()
+        loss.backward()
+        works = []
+        for p in self.model.parameters():
+            if p.grad is None:
+                p.grad = torch.zeros_like(p)
+            works.append(dist.all_reduce(p.grad, async_op=True))
+        for work in works:
+            work.wait()
+        for p in self.model.parameters():
+            p.grad /= self.workers
+        self.opt.step()
+def run(worker, workers):
+    torch.cuda.set_device(worker)
+    trainer = Worker(worker, workers, 1)
+    for batch in batches:
+        trainer.step(trainer.model(batch).loss)
+    torch.save(trainer.model.state_dict(), "model.pt")
+torch.multiprocessing.spawn(run, args=(8,), nprocs=8)
+""")
+    findings = check([tmp_path / "train.py"]).findings
+    assert [each.span.line for each in findings if each.rule == "unsynced-init"] == [11]
 
 
 WRAPPED = """
