@@ -728,6 +728,11 @@ def test_replicas_by_hand(before: str, kinds: list[str]) -> None:
     assert found("code.replicas", "", BY_HAND.format(before=before)) == kinds
 
 
+def test_a_program_that_is_started_elsewhere_may_be_seeded_there() -> None:
+    text = BY_HAND.format(before="").replace('dist.init_process_group("nccl")\n', "")
+    assert found("code.replicas", "", text) == []
+
+
 def test_replicas_of_workers_that_wait_for_their_exchange(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("""
 import torch

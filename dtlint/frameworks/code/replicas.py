@@ -60,6 +60,8 @@ def replicas(program: Program) -> tuple[Member, ...]:
         return ()
     said = {"by": exchange.by, "copies": exchange.copies}
     if not mentions(program, _SEEDS):
+        if not any("init_process_group" in module.called for module in program.modules.values()):
+            return ()  # what starts the processes is not here, and may seed them
         return (Member(exchange.place, texts(exchange.place, seeded="none", **said)),)
     seeds = _seed_calls(program)
     if not seeds or not all(picked_by_rank(place, _LEVELS) and stands(place) for place in seeds):
