@@ -285,6 +285,28 @@ SHARDS = {
 }
 
 
+DATASETS = (
+    "from datasets import load_dataset\nfrom datasets.distributed import split_dataset_by_node\n"
+    "data = split_dataset_by_node(load_dataset('c4', streaming=True), rank=rank, world_size=world_size)\n"
+)
+CUT = "import math\nimport numpy as np\nids = read('a')\n"
+SHARDS |= {
+    "a library's split, through steps": DATASETS + loop("DataLoader(data.map(read).filter(len).with_format('torch'))"),
+    "blocks of a length": CUT + loop("torch.split(ids, math.ceil(len(ids) / world_size))[rank]"),
+    "blocks of a method, for a loader of graphs": (
+        "import dgl\n"
+        + CUT
+        + "ranks = dist.get_world_size()\npart = ids.split(-(-len(ids) // ranks))[rank]\n"
+        + loop("dgl.dataloading.NodeDataLoader(graph, part, sampler, batch_size=8, drop_last=False)")
+    ),
+    "a number of blocks": CUT + loop("DataLoader(torch.utils.data.TensorDataset(ids.chunk(world_size)[rank]))"),
+    "blocks that differ by one": CUT + "mine = np.array_split(ids, world_size)[rank]\n" + loop("DataLoader(mine)"),
+    "a block from here to there": (
+        CUT
+        + "part = int(np.ceil(len(ids) / float(world_size)))\n"
+        + loop("DataLoader(ids[rank * part:min((rank + 1) * part, len(ids))])")
+    ),
+}
 WEB = "import webdataset as wds\n"
 SHARDS["files of webdataset"] = WEB + loop("wds.WebDataset('{0..9}.tar', nodesplitter=wds.split_by_node)")
 SHARDS["files of webdataset, through steps and a loader"] = (
@@ -297,6 +319,16 @@ SHARDS["files of webdataset, through steps and a loader"] = (
 @pytest.mark.parametrize("text", SHARDS.values(), ids=SHARDS)
 def test_shards_that_differ(text: str) -> None:
     assert len(found("code.shards", text)) == 1
+
+
+@pytest.mark.parametrize(
+    ("told", "others"),
+    [("rank=worker, world_size=workers", 1), ("rank=0, world_size=workers", 0), ("rank=worker, world_size=4", 0)],
+)
+def test_what_the_group_is_told_is_the_rank(told: str, others: int) -> None:
+    body = f"dist.init_process_group('nccl', {told})\n" + loop("read('a')[worker::workers]")
+    text = "def run(worker, workers):\n" + "".join(f"    {line}\n" for line in body.splitlines())
+    assert len(found("code.shards", text)) == others
 
 
 EVEN = {
@@ -320,6 +352,23 @@ EVEN = {
     "indices of all": loop("DataLoader(torch.utils.data.Subset(read('a'), range(0, len(read('a')), world_size)))"),
     "workers' shares": loop("read('a')[worker::workers]"),
     "a window of a rank": loop("read('a')[rank * 10:rank * 10 + 10]"),
+    "a number of samples of a stream": DATASETS + loop("DataLoader(data.map(read).take(1000))"),
+    "blocks of a length that is rounded down": CUT + loop("ids.split(len(ids) // 8)[rank]"),
+    "blocks of pieces of a model": CUT + loop("ids.chunk(world_size, dim=-1)[rank]"),
+    "blocks of a length that is filled up": (
+        CUT
+        + "part = math.ceil(len(ids) / world_size)\nids += ids[:part * world_size - len(ids)]\n"
+        + loop("ids[rank * part:(rank + 1) * part]")
+    ),
+    "a block that is filled up": (
+        CUT + "mine = np.array_split(ids, world_size)[rank]\nmine = np.append(mine, ids[:1])\n" + loop("mine")
+    ),
+    "a loader that deals": (
+        "import dgl\n"
+        + CUT
+        + "mine = ids.chunk(world_size)[rank]\n"
+        + loop("dgl.dataloading.DataLoader(graph, mine, sampler, use_ddp=True)")
+    ),
 }
 
 
@@ -737,10 +786,58 @@ for x, y in batches:
         ("from mine import set_seed\nset_seed(1)", []),
         ("from mine import broadcast_parameters", []),
         ("from mine import load_checkpoint", []),
+        ("from mine import synchronize_parameters", []),
+        ("torch.cuda.synchronize()\ntorch.manual_seed(dist.get_rank())", ["rank"]),
+        ("def save(model):\n    torch.save(model.state_dict(), 'model.pt')", ["none"]),
+        ("def save(model):\n    torch.save(model, 'model.pt')\nmodel = torch.load('model.pt')", []),
     ],
 )
 def test_replicas_by_hand(before: str, kinds: list[str]) -> None:
     assert found("code.replicas", "", BY_HAND.format(before=before)) == kinds
+
+
+def test_a_program_that_is_started_elsewhere_may_be_seeded_there() -> None:
+    text = BY_HAND.format(before="").replace('dist.init_process_group("nccl")\n', "")
+    assert found("code.replicas", "", text) == []
+
+
+def test_replicas_of_workers_that_wait_for_their_exchange(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("""
+import torch
+import torch.distributed as dist
+from net import Net, batches
+def set_seed(seed):
+    torch.manual_seed(seed)
+class Worker:
+    def __init__(self, worker, workers, seed):
+        self.worker, self.workers = worker, workers
+        dist.init_process_group("nccl", rank=worker, world_size=workers)
+        set_seed(seed + worker)
+        self.model = Net().cuda()
+        self.opt = torch.optim.SGD(self.model.parameters(), lr=0.1)
+    def step(self, loss):
+        self.opt.zero_grad()
+        loss.backward()
+        works = []
+        for p in self.model.parameters():
+            if p.grad is None:
+                p.grad = torch.zeros_like(p)
+            works.append(dist.all_reduce(p.grad, async_op=True))
+        for work in works:
+            work.wait()
+        for p in self.model.parameters():
+            p.grad /= self.workers
+        self.opt.step()
+def run(worker, workers):
+    torch.cuda.set_device(worker)
+    trainer = Worker(worker, workers, 1)
+    for batch in batches:
+        trainer.step(trainer.model(batch).loss)
+    torch.save(trainer.model.state_dict(), "model.pt")
+torch.multiprocessing.spawn(run, args=(8,), nprocs=8)
+""")
+    findings = check([tmp_path / "train.py"]).findings
+    assert [each.span.line for each in findings if each.rule == "unsynced-init"] == [11]
 
 
 WRAPPED = """

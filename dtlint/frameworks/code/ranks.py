@@ -249,7 +249,16 @@ def is_rank(place: Place, depth: int) -> bool:
     telling = [(scope, binding) for scope, binding in known if not _is_of_one_rank(binding)]
     if telling:
         return all(_binds(place, scope, binding, depth) for scope, binding in telling)
-    return bool(_RANK_WORDS.fullmatch(name.rpartition(".")[2]))
+    return bool(_RANK_WORDS.fullmatch(name.rpartition(".")[2])) or is_told_to_group(place, "rank")
+
+
+def is_told_to_group(place: Place, parameter: str) -> bool:
+    """Whether the function around a name starts the process group with it: `init_process_group(rank=worker)` says what
+    the name is, however it is spelled.
+    """
+    starts = (site.node for site in place.module.called.get("init_process_group", ()) if site.scope is place.scope)
+    given = (each for start in starts if isinstance(start, ast.Call) for each in start.keywords)
+    return any(each.arg == parameter and dotted(each.value) == dotted(place.node) for each in given)
 
 
 def _is_of_one_rank(binding: Binding) -> bool:

@@ -8,7 +8,7 @@ import re
 
 from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import texts
-from dtlint.frameworks.code.mentions import mentions, picked_by_rank
+from dtlint.frameworks.code.mentions import holds_rank, mentions, picked_by_rank
 from dtlint.frameworks.pytorch.exchange import collectives
 from dtlint.frameworks.pytorch.names import FSDP1
 from dtlint.languages.python.bindings import dotted
@@ -21,8 +21,8 @@ from dtlint.source import Span
 from dtlint.value import Value
 
 _EQUALISED = re.compile(
-    r"broadcast|load_state_dict|from_pretrained|torch\.load|load_checkpoint|safetensors|sync|all_gather|constant_|zeros_|ones_"
-    r"|torch\.save|fork_rng|set_rng_state|share_memory|pretrained|weights\s*="
+    r"broadcast|load_(state|check|model|weight|param)|[Rr]estore|[Rr]esum|pretrained|torch\.load|safetensors|all_gather"
+    r"|(?<![aA])(?<!cuda\.)sync|constant_|zeros_(?!like)|ones_(?!like)|fork_rng|set_rng_state|share_memory|weights\s*="
 )
 """Words of programs that may bring the ranks' weights together, or draw none."""
 _BROUGHT = re.compile(
@@ -60,11 +60,14 @@ def replicas(program: Program) -> tuple[Member, ...]:
         return ()
     said = {"by": exchange.by, "copies": exchange.copies}
     if not mentions(program, _SEEDS):
+        if not any("init_process_group" in module.called for module in program.modules.values()):
+            return ()  # what starts the processes is not here, and may seed them
         return (Member(exchange.place, texts(exchange.place, seeded="none", **said)),)
     seeds = _seed_calls(program)
     if not seeds or not all(picked_by_rank(place, _LEVELS) and stands(place) for place in seeds):
         return ()
-    span = seeds[0].module.span(seeds[0].node)
+    told = next((place for place in seeds if holds_rank(place)), seeds[0])
+    span = told.module.span(told.node)
     return (Member(span, texts(span, seeded="rank", **said), ((exchange.place, exchange.said),)),)
 
 

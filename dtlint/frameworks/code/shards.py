@@ -4,35 +4,50 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import texts
+from dtlint.frameworks.code.blocks import block_of, is_number_of_ranks
 from dtlint.frameworks.code.how_many import how_many
-from dtlint.frameworks.code.loss_factors import AVERAGING, counts_ranks
+from dtlint.frameworks.code.loss_factors import AVERAGING
 from dtlint.frameworks.code.mentions import mentions, passes, turned_over
 from dtlint.frameworks.code.ranks import is_rank
 from dtlint.frameworks.pytorch.names import DDP
-from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.bindings import dotted, last_word
 from dtlint.languages.python.calls import Call, call_at, called, calls, passed
+from dtlint.languages.python.constants import evaluate
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Place
 from dtlint.languages.python.program import Program, definition
 from dtlint.languages.python.reach import stands
-from dtlint.languages.python.tree import Scope, Site
-from dtlint.value import Setting, Unknown, written
+from dtlint.languages.python.tree import Module, Scope, Site
+from dtlint.value import Setting, Unknown, Value, written
 
 _EQUALISED = re.compile(
-    r"drop_last|\bJoin\b|\.join\(\[|cycle|while True|\.repeat\(|infinite|StopIteration|itertools\.repeat"
+    r"drop_last(?!\s?=\s?False)|\bJoin\b|\.join\(\[|cycle|while True|\.repeat\(|infinite|StopIteration"
+    r"|itertools\.repeat"
     r"|pad(ded|ding)?_?\(|even_batches|(max|total|num|train)_(train_)?(steps|iters|iterations|batches|updates)"
     r"|(steps|iters|iterations|batches)_per_epoch|epoch_length"
     r"|with_epoch|resampled\s*=\s*True|ddp_equalize|ResampledShards"
-    r"|ReduceOp\.MIN|%\s*(\w+\.)*(get_)?world|//\s*(\w+\.)*(get_)?world|[Mm]in\(len"
+    r"|ReduceOp\.MIN|%\s*(\w+\.)*(get_)?world|(?<!1\) )//\s*(\w+\.)*(get_)?world|[Mm]in\(len"
 )
 """Words of programs that may make the shards equal, or stop at a number of steps."""
-_LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
-_WEB_LOADERS = ("webdataset.WebLoader",)
+_LOADERS: Mapping[str, tuple[str, int]] = {
+    "torch.utils.data.DataLoader": ("dataset", 0),
+    "torch.utils.data.dataloader.DataLoader": ("dataset", 0),
+    "torch.utils.data.TensorDataset": ("", 0),
+    "torchdata.stateful_dataloader.StatefulDataLoader": ("dataset", 0),
+    "webdataset.WebLoader": ("dataset", 0),
+    "dgl.dataloading.DataLoader": ("indices", 1),
+    "dgl.dataloading.NodeDataLoader": ("nids", 1),
+    "dgl.dataloading.EdgeDataLoader": ("eids", 1),
+    "torch_geometric.loader.DataLoader": ("dataset", 0),
+    "torch_geometric.loader.NeighborLoader": ("input_nodes", 2),
+    "torch_geometric.loader.NeighborSampler": ("node_idx", 2),
+}
+"""What reads samples, or samples around what it is given, to the end, each with the parameter that holds them."""
 _STREAMS = ("webdataset.WebDataset",)
 _SUBSETS = ("torch.utils.data.Subset", "torch.utils.data.dataset.Subset")
 _SPLIT_FILES = "webdataset.split_by_node"
@@ -43,6 +58,13 @@ _PASSED_THROUGH = frozenset(
     )
 )  # fmt: skip
 """Methods of webdataset's streams that return the stream with one more step, whatever its length."""
+_PASSED_BY_DATASETS = frozenset(
+    (
+        "shuffle", "map", "filter", "batch", "flatten", "with_format", "with_transform", "cast", "cast_column",
+        "remove_columns", "rename_column", "rename_columns", "select_columns", "flatten_indices", "to_iterable_dataset",
+    )
+)  # fmt: skip
+"""The same of datasets: a few of its methods pick samples by number (`select`, `take`), and these do not."""
 _SPLITS = ("datasets.distributed.split_dataset_by_node", "datasets.split_dataset_by_node")
 _MAX_STEPS = 6
 _LONG = 40
@@ -51,8 +73,8 @@ _LONG = 40
 
 def shards(program: Program) -> tuple[Member, ...]:
     """The collection `code.shards`: `shard`, what each rank takes of the samples, `joinable`, whether DDP wraps the
-    model, whose exchanges Join can answer, `files`, whether the ranks deal out whole files, `count`, how many things
-    are dealt.
+    model, whose exchanges Join can answer, `files`, whether the ranks deal out whole files, `last`, whether the last
+    rank alone gets less, `stream`, whether a stream of datasets is split, `count`, how many things are dealt.
 
     Only where a loop that goes backward certainly runs to the end of what the rank took.
     """
@@ -69,15 +91,33 @@ def shards(program: Program) -> tuple[Member, ...]:
 
 def _member(shard: Place, wrap: Call) -> Member:
     span = shard.module.span(shard.node)
-    dealt = _dealt(shard)
+    dealt, block = _dealt(shard), block_of(shard)
     count = how_many(dealt) if dealt is not None else None
     fields: dict[str, Setting] = {
         **texts(span, shard=_name_of(shard)),
         "joinable": written(wrap.name in DDP, span),
         "files": written(called(shard) in _STREAMS, span),
+        "stream": written(_is_split_of_stream(shard), span),
+        "last": written(block is not None and block.shorter == "last", span),
         "count": written(count, span) if count is not None else Unknown("how many are dealt is not told"),
     }
     return Member(span, fields, ((wrap.head, "every rank must exchange as often as the others"),))
+
+
+def _is_split_of_stream(shard: Place) -> bool:
+    """`split_dataset_by_node(load_dataset(..., streaming=True), rank, world)`"""
+    split = passed(call_at(shard, called(shard)), "dataset", 0) if called(shard) in _SPLITS else ()
+    starts = [_start_of(way.end) for item in split for way in ways(item.place) if isinstance(way.end, Place)]
+    loaded = [end for start in starts for way in ways(start) if isinstance(end := way.end, Place)]
+    return any(isinstance(end.node, ast.Call) and _is_streaming(end, end.node) for end in loaded)
+
+
+def _is_streaming(end: Place, node: ast.Call) -> bool:
+    if last_word(node.func) == "to_iterable_dataset":
+        return True
+    given = next((each.value for each in node.keywords if each.arg == "streaming"), None)
+    value = evaluate(end.at(given)) if given is not None else None
+    return isinstance(value, Value) and value.value is True
 
 
 def _name_of(shard: Place) -> str:
@@ -89,7 +129,9 @@ def _name_of(shard: Place) -> str:
 
 def _dealt(shard: Place) -> Place | None:
     """What the ranks cut their shards from."""
-    node = shard.node
+    node, block = shard.node, block_of(shard)
+    if block is not None:
+        return shard.at(block.whole)
     if isinstance(node, ast.Subscript):
         return shard.at(node.value)
     by_name = isinstance(node, ast.Call) and called(shard) in (*_STREAMS, "itertools.islice")
@@ -117,19 +159,31 @@ def _shards_in(place: Place, depth: int) -> Iterator[Place]:
                 yield from _shards_in(start, depth + 1)
             elif is_shard(end):
                 yield end
-            elif called(end) in (*_LOADERS, *_WEB_LOADERS):
-                for item in passed(call_at(end, called(end)), "dataset", 0):
-                    yield from _shards_in(item.place, depth + 1)
+            elif called(end) in _LOADERS:
+                for item in _read_by(call_at(end, called(end))):
+                    yield from _shards_in(item, depth + 1)
             else:
                 yield from _shards_of_class(end)
 
 
+def _read_by(call: Call) -> tuple[Place, ...]:
+    """What a loader reads, unless it deals that to the ranks itself."""
+    given = () if passed(call, "use_ddp") else passed(call, *_LOADERS[call.name])
+    return tuple(item.place for item in given)
+
+
 def _start_of(place: Place) -> Place:
-    """What a stream of webdataset begins with: `WebDataset(...)` of `WebDataset(...).shuffle(1000).batched(64)`."""
-    node = place.node
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _PASSED_THROUGH:
+    """What a stream begins with: `WebDataset(...)` of `WebDataset(...).shuffle(1000).batched(64)`."""
+    node, steps = place.node, _steps_of(place.module)
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in steps:
         node = node.func.value
-    return place if node is place.node or "webdataset" not in place.module.source.text else place.at(node)
+    return place if node is place.node else place.at(node)
+
+
+def _steps_of(module: Module) -> frozenset[str]:
+    if "webdataset" in module.source.text:
+        return _PASSED_THROUGH
+    return _PASSED_BY_DATASETS if "datasets" in module.source.text else frozenset()
 
 
 def _shards_of_class(end: Place) -> Iterator[Place]:
@@ -159,12 +213,14 @@ def _scope_around(owner: Scope, node: ast.expr) -> Scope:
 def is_shard(place: Place) -> bool:
     """`data[rank::world]`, `islice(data, rank, None, world)`, `data.shard(num_shards=world, index=rank)`,
     `split_dataset_by_node(data, rank, world)`, `WebDataset(files, nodesplitter=split_by_node)`, and samples that are
-    picked by such indices: `Subset(data, range(rank, len(data), world))`, `data.select(indices[rank::world])`.
+    picked by such indices: `Subset(data, range(rank, len(data), world))`, `data.select(indices[rank::world])`; blocks
+    of a length that is rounded up, `torch.split(ids, math.ceil(len(ids) / world))[rank]`.
     """
     node = place.node
     if isinstance(node, ast.Subscript):
         cut = node.slice
-        return isinstance(cut, ast.Slice) and cut.upper is None and _by_rank(place, cut.lower, cut.step)
+        strided = isinstance(cut, ast.Slice) and cut.upper is None and _by_rank(place, cut.lower, cut.step)
+        return strided or block_of(place) is not None
     if not isinstance(node, ast.Call):
         return False
     if called(place) == "itertools.islice" and len(node.args) == 4:
@@ -207,4 +263,4 @@ def _by_rank(place: Place, start: ast.expr | None, step: ast.expr | None) -> boo
     """Whether a start is the number of this rank and a step the number of ranks."""
     if start is None or step is None:
         return False
-    return is_rank(place.at(start), 0) and counts_ranks(place.at(step)) is True
+    return is_rank(place.at(start), 0) and is_number_of_ranks(place.at(step))
