@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from dtlint.frameworks import Claim, Member, NamedFile, Reading
+from dtlint.frameworks.answering import of_flags
 from dtlint.frameworks.arguments import stretch, texts
 from dtlint.frameworks.flag_list import Flags, names_of, read_flags, switch
 from dtlint.frameworks.llama_factory import faults as llama_factory_faults
@@ -153,7 +154,7 @@ def _reading(program: Sequence[Word], flags: Flags) -> Reading:
         frontend=frontend,
         open=flags.open or _elsewhere(flags),
         role="other" if flags.on("do-predict") and flags.on("do-train") is False else "",
-        collections={**_numbers(flags), **caches(flags), **_faults(flags, frontend)},
+        collections={**_numbers(flags), **caches(flags), **of_flags(flags), **_faults(flags, frontend)},
     )
 
 
