@@ -89,6 +89,8 @@ REPEATED = (
     "max-steps",
 )  # fmt: skip
 """Arguments of numbers that no setting of the plan holds whole and a DeepSpeed config may repeat."""
+FORMATS = ("bf16", "fp16", "bf16-full-eval", "fp16-full-eval")
+"""Switches of the formats that a DeepSpeed config turns on too."""
 _MIB = 1 << 20
 
 _DTYPES: Mapping[str, Plain] = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
@@ -297,7 +299,7 @@ def _buckets(flags: Flags) -> Iterator[Claim]:
 def _numbers(flags: Flags) -> Mapping[str, tuple[Member, ...]]:
     """What no setting of the plan holds and a DeepSpeed config may repeat: `name`, `value` (perhaps unknown)."""
     given = [(option, number(option.value)) for name in REPEATED if (option := flags.flags.get(name)) is not None]
-    given += [(option, switch(option)) for name in ("bf16", "fp16") if (option := flags.flags.get(name)) is not None]
+    given += [(option, switch(option)) for name in FORMATS if (option := flags.flags.get(name)) is not None]
     members = tuple(
         Member(option.place, {**texts(option.place, name=option.name), "value": value}) for option, value in given
     )
