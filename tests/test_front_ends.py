@@ -287,6 +287,66 @@ class TestEnginesRanks:
         assert "world-size-mismatch" not in {each.rule for each in check([tmp_path / "run.sh"]).findings}
 
 
+class TestEnginesBeside:
+    """An engine with GPUs of its own takes those on which no rank trains."""
+
+    TRL = (
+        "accelerate launch --multi_gpu --num_processes 7 grpo.py --model_name_or_path Qwen/Qwen2.5-7B-Instruct --bf16"
+        " --output_dir out --per_device_train_batch_size 8 --num_generations 8"
+    )
+    PLAIN = "torchrun --nproc_per_node 4 train.py --output_dir out --bf16 --per_device_train_batch_size 8"
+    AXOLOTL = "accelerate launch --num_processes 7 -m axolotl.cli.train grpo.yaml"
+
+    def idle(self, tmp_path: Path, commands: str, config: str = "") -> bool:
+        (tmp_path / "run.sh").write_text(f"#SBATCH --nodes=1\n#SBATCH --gres=gpu:8\n{commands}\n")
+        (tmp_path / "grpo.yaml").write_text(
+            f"base_model: Qwen/Qwen2.5-7B-Instruct\nmicro_batch_size: 8\nnum_epochs: 1\nbf16: true\n{config}"
+        )
+        return "idle-gpus" in {each.rule for each in check([tmp_path / "run.sh"]).findings}
+
+    @pytest.mark.parametrize(
+        ("flags", "idle"),
+        [
+            ("", True),
+            ("--use_vllm false", True),
+            ("--use_vllm true --vllm_mode colocate", True),
+            ("--use_vllm true --vllm_mode server", False),
+            ("--use_vllm --vllm_device auto", False),
+            ("--use_vllm --vllm_server_host 10.0.0.7", False),
+            ("--use_vllm", False),  # a server's in TRL 0.16, the ranks' own in later releases
+            ("--use_vllm --vllm_mode $MODE", False),
+        ],
+    )
+    def test_flags_ask_for_it(self, tmp_path: Path, flags: str, idle: bool) -> None:
+        assert self.idle(tmp_path, f"{self.TRL} {flags}") is idle
+
+    @pytest.mark.parametrize(
+        ("config", "idle"),
+        [
+            ("trl: {num_generations: 8}\n", True),
+            ("trl: {use_vllm: false}\n", True),
+            ("trl: {use_vllm: true, vllm_mode: colocate}\n", True),
+            ("trl: {use_vllm: true, vllm_mode: server}\n", False),
+            ("trl: {use_vllm: true}\n", False),
+        ],
+    )
+    def test_axolotl_hands_it_on(self, tmp_path: Path, config: str, idle: bool) -> None:
+        assert self.idle(tmp_path, self.AXOLOTL, config) is idle
+
+    @pytest.mark.parametrize(
+        ("server", "idle"),
+        [
+            ("tensorboard --logdir out &", True),
+            ("python -m vllm.entrypoints.openai.api_server --model Qwen/Qwen2.5-7B-Instruct &", False),
+            ("CUDA_VISIBLE_DEVICES=4,5,6,7 nohup vllm serve Qwen/Qwen2.5-7B-Instruct &", False),
+            ("trl vllm-serve --model Qwen/Qwen2.5-7B-Instruct &", False),
+            ("python3 -m sglang.launch_server --model-path Qwen/Qwen2.5-7B-Instruct &", False),
+        ],
+    )
+    def test_the_script_starts_it_too(self, tmp_path: Path, server: str, idle: bool) -> None:
+        assert self.idle(tmp_path, f"{server}\n{self.PLAIN}") is idle
+
+
 class TestEnginesNodes:
     """An engine wider than a node exchanges activations over the network."""
 

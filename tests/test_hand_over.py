@@ -71,6 +71,23 @@ class TestConflicts:
         plan = plan_of(tmp_path, f"{TRAINER} --deepspeed ds.json", config)
         assert conflicts(plan) == [("precision.compute", False, True, "refused")]
 
+    @pytest.mark.parametrize(
+        ("arguments", "refused"),
+        [
+            ("--torch_dtype float16", True),  # in which the model is loaded, and nothing is compared
+            ("--torch_dtype float16 --fp16 False", True),
+            ("--torch_dtype float16 --fp16", False),
+            ("--torch_dtype float16 --fp16 $1", False),
+            ("--torch_dtype float16 --fp16_full_eval", False),
+        ],
+    )
+    def test_the_format_in_which_a_model_is_loaded_is_none_of_them(
+        self, tmp_path: Path, arguments: str, refused: bool
+    ) -> None:
+        config = '{"train_micro_batch_size_per_gpu": "auto", "gradient_clipping": "auto", "fp16": {"enabled": true}}'
+        plan = plan_of(tmp_path, f"{TRAINER} {arguments} --deepspeed ds.json", config)
+        assert conflicts(plan) == ([("precision.compute", False, True, "refused")] if refused else [])
+
     @pytest.mark.parametrize(("rate", "refused"), [("3e-5", False), ("1e-5", True)])
     def test_the_learning_rate_stands_in_both(self, tmp_path: Path, rate: str, refused: bool) -> None:
         optimizer = '"optimizer": {"type": "AdamW", "params": {"lr": 3e-5, "weight_decay": "auto"}}'

@@ -218,6 +218,10 @@ class TestLostWords:
         (plan,) = plans(tmp_path, script)
         assert listed(plan, "launch.lost", "cause", "words") == [("comment", "--bf16")]
 
+    def test_an_empty_line_behind_the_backslash(self, tmp_path: Path) -> None:
+        (plan,) = plans(tmp_path, "torchrun --nproc_per_node 8 train.py \\\n  --lr 1 \\\n\n  --bf16 \\\n  --fp8\n")
+        assert listed(plan, "launch.lost", "cause", "words") == [("empty line", "--bf16 --fp8")]
+
     def test_a_blank_behind_the_backslash(self, tmp_path: Path) -> None:
         (plan,) = plans(tmp_path, "torchrun --nproc_per_node 8 train.py \\ \n  --bf16\n")
         assert listed(plan, "launch.lost", "cause") == [("blank",)]
@@ -234,6 +238,8 @@ class TestLostWords:
             ("python -m torch.distributed.run \\ \n  train.py\n", "blank", "train.py"),
             ("srun --nodes 2 \\ # tasks\n  -n 8 python train.py\n", "remark", "-n 8 python train.py"),
             ("srun --nodes 2 \\ \n  torchrun train.py\n  \n", "blank", "torchrun train.py"),
+            ("torchrun --nproc_per_node 8 \\\n\n  train.py --lr 1\n", "empty line", "train.py --lr 1"),
+            ("deepspeed --num_gpus 8 \\\n  \n\n# here\ntrain.py --lr 1\n", "empty line", "train.py --lr 1"),
             ("RUN='torchrun \\ \n  --nproc_per_node 8'\n$RUN train.py\n", "blank", "--nproc_per_node 8 train.py"),
             ("RUN='torchrun \\ \n  --nproc_per_node 8'\nbash -c \"$RUN train.py\"\n", "blank", "the next line"),
             ('A=(--nproc_per_node 8 \\ \n  --nnodes 1)\ntorchrun "${A[@]}" train.py\n', "blank", "--nnodes 1 train.py"),
@@ -248,6 +254,8 @@ class TestLostWords:
         [
             ("CUDA_VISIBLE_DEVICES=0,1 \\ \ntorchrun --nproc_per_node 2 train.py\n", "CUDA_VISIBLE_DEVICES=0,1"),
             ("sudo -E \\ \n  torchrun --nproc_per_node 2 train.py\n", "sudo -E"),
+            ("CUDA_VISIBLE_DEVICES=0,1 \\\n\ntorchrun --nproc_per_node 2 train.py\n", "CUDA_VISIBLE_DEVICES=0,1"),
+            ("A=1 \\\nNPROC_PER_NODE=2 \\\n\n# tune\nswift sft --model m --bf16\n", "A=1 NPROC_PER_NODE=2"),
         ],
     )
     def test_what_stands_before_a_launch_is_cut_off(self, tmp_path: Path, text: str, words: str) -> None:
@@ -263,6 +271,14 @@ class TestLostWords:
             "torchrun --nproc_per_node 8 train.py --name a\\ b \\\n  --lr 1\n",
             "torchrun --nproc_per_node 8 \\\n  train.py --mark '#1' \\\n  --lr 1\n",
             "A=(--nproc_per_node 8 \\ \n  --nnodes 1)\ntorchrun ${A[@]} train.py\n",
+            "torchrun --nproc_per_node 8 train.py \\\n\n  python other.py\n",
+            "torchrun --nproc_per_node 8 train.py \\\n\nother.py --a\n",
+            "GPUS=8 \\\n\ntorchrun --nproc_per_node $GPUS train.py\n",
+            "OMP_NUM_THREADS=8 \\\n\nexport OMP_NUM_THREADS\ntorchrun --nproc_per_node 8 train.py\n",
+            "export OMP_NUM_THREADS=1\nOMP_NUM_THREADS=8 \\\n\ntorchrun --nproc_per_node 8 train.py\n",
+            "PYTHONPATH=src \\\n\ntorchrun --nproc_per_node 8 train.py\n",
+            "#SBATCH --gres=gpu:8\nCUDA_VISIBLE_DEVICES=0,1 \\\n\ntorchrun --nproc_per_node 2 train.py\n",
+            "NPROC_PER_NODE=8 \\\n\nmkdir out\nswift sft --model m --bf16\n",
         ],
     )
     def test_a_command_below_is_one_of_its_own(self, tmp_path: Path, text: str) -> None:

@@ -151,6 +151,15 @@ def names_gpus(plan: Plan) -> FactValue:
     return bool(plan.collection("launch.chosen_gpus"))
 
 
+@register("launch.engine_beside", "flag", "", (), "rollout-ranks")
+def engine_beside(plan: Plan) -> FactValue:
+    """Whether an engine that answers (vLLM, SGLang) has GPUs of the machine that no process of the launch takes."""
+    sure = [_plain(member, "sure") for member in plan.collection("launch.engines") if isinstance(member, Member)]
+    if sure and "yes" not in sure:
+        return Unknown("whether vLLM has GPUs of its own goes by TRL's release", "--vllm_mode server or colocate")
+    return bool(sure)
+
+
 @register("launch.filter", "word", "", (), "deepspeed-launcher")
 def slot_filter(plan: Plan) -> FactValue:
     """The option that names machines or slots which the host file does not have."""

@@ -8,7 +8,8 @@ import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from dtlint.frameworks import Reading
+from dtlint.frameworks import Member, Reading
+from dtlint.frameworks.answering import ENGINES, of_commands
 from dtlint.frameworks.ray_submit import as_submitted
 from dtlint.frameworks.scripts import Start, started_script
 from dtlint.frameworks.step_devices import as_step
@@ -90,12 +91,13 @@ class Calls:
         """The launches of a script in one world, with those of the scripts that it starts, in order. A command that
         starts a script which launches is no launch itself, whatever its words name.
         """
+        engines = of_commands(world.commands)
         for number, written in enumerate(world.commands):
             before = world._replace(commands=world.commands[:number])
             command = as_step(as_submitted(written, before.commands), reached.around)
-            yield from list(self._inside(command, reached, before)) or self._own(command, reached, world)
+            yield from list(self._inside(command, reached, before)) or self._own(command, reached, world, engines)
 
-    def _own(self, command: Command, reached: Reached, world: World) -> Iterator[Launched]:
+    def _own(self, command: Command, reached: Reached, world: World, engines: tuple[Member, ...]) -> Iterator[Launched]:
         read = self._reader(reached, world.files, command.folder)
         found = find_launch(command, read, _is_of_several(reached.around))
         if found is None:
@@ -106,7 +108,7 @@ class Calls:
         if handed is not None:
             command = command._replace(place=handed.place)
             found = find_launch(command, read) or found
-        yield Launched(found, command, reached, world)
+        yield Launched(_beside(found, engines), command, reached, world)
 
     def _reader(self, reached: Reached, files: Mapping[str, Source], moved: str = "") -> Callable[[str], Source | None]:
         """Reads a file from the folder to which `cd` led, from that of the start, or from that of the script."""
@@ -182,6 +184,13 @@ class Calls:
         self.scripts[key] = script
         self.steps -= script.steps
         return script
+
+
+def _beside(found: Found, engines: tuple[Member, ...]) -> Found:
+    """A launch with the engines that its script starts too."""
+    if not engines:
+        return found
+    return found._replace(readings=(*found.readings, Reading("engines", collections={ENGINES: engines})))
 
 
 def read_as(source: Source, caller: Caller, options: Options, read: Callable[[str], Source | None]) -> Script:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from dtlint.frameworks import Member, Reading
@@ -10,19 +11,20 @@ from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.interpreter import LAUNCHERS
 from dtlint.frameworks.options import CUT, is_cut, literal_place
 from dtlint.languages.shell.reader import has_windows_line_ends
-from dtlint.languages.traced import Lost
+from dtlint.languages.shell.simple import BACKSLASH
+from dtlint.languages.traced import Lost, Word
 from dtlint.runs.launches import LAUNCHER_MODULES, MANAGERS, Found
 from dtlint.source import Span
 
 
 def lost_words(lost: Sequence[Lost], launch: Found, starts: Collection[Span]) -> Iterator[Reading]:
     """The words that a launch loses, one of those at `starts`, as a reading with the collection `launch.lost`: `words`,
-    `cause` (comment; blank; carriage; remark, a comment behind a backslash and a blank), and `part`: arguments;
-    program, where the launcher loses that too; front, where the launch loses what stands before it, variables or a
-    command that is no launch. What is lost first tells it: nothing behind it reaches the command. A script all of whose
-    lines end in CR LF is refused as that.
+    `cause` (comment; blank; carriage; empty line; remark, a comment behind a backslash and a blank), and `part`:
+    arguments; program, where the launcher loses that too; front, where the launch loses what stands before it,
+    variables or a command that is no launch. What is lost first tells it: nothing behind it reaches the command. A
+    script all of whose lines end in CR LF is refused as that.
     """
-    found = _first(lost, launch.launch.place, starts)
+    found = _first(lost, launch.launch.place, starts, launch.launch.env)
     if found is None:
         yield from _without_program(launch)
     elif not (_is_carriage(found.cause) and has_windows_line_ends(found.cause.source)):
@@ -79,10 +81,30 @@ def _starts_training(word: str) -> bool:
     return _is_file_of_python(word) or name.startswith("python") or name in LAUNCHERS
 
 
-def _first(lost: Sequence[Lost], launch: Span, starts: Collection[Span]) -> Lost | None:
+def _first(lost: Sequence[Lost], launch: Span, starts: Collection[Span], env: Mapping[str, Word]) -> Lost | None:
     owned = next((each for each in lost if _same(each.command, launch)), None)
     in_front = (each for each in lost if _same(each.words, launch) and not _is_any(each.command, starts))
-    return owned or next(in_front, None)
+    return owned or next((each for each in in_front if _is_missed(each, env)), None)
+
+
+_INHERITED = frozenset(("PATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "PYTHONPATH", "HOME", "CUDA_HOME"))
+"""Variables that hardly an environment lacks: what is exported already takes a new value with it."""
+_OF_SLURM = "CUDA_VISIBLE_DEVICES"
+"""The variable that Slurm exports to a job."""
+_ASSIGNED = r"(?:^|\s)([A-Za-z_]\w*)="
+_NAMED = r"\b\w+\b(?!=)"
+
+
+def _is_missed(lost: Lost, env: Mapping[str, Word]) -> bool:
+    """Whether what stands before a launch is nothing to it. Variables alone are set in the shell all the same where an
+    empty line ends the command: the launch has them if they are exported, or if something writes out their values.
+    """
+    if _cause(lost.cause) != "empty line":
+        return True
+    text = lost.command.source.text
+    names = re.findall(_ASSIGNED, lost.command.text)
+    taken = {*env, *_INHERITED, *((_OF_SLURM,) if "#SBATCH" in text else ())}
+    return bool(names) and taken.union(re.findall(_NAMED, text)).isdisjoint(names)
 
 
 def _is_any(command: Span, launches: Collection[Span]) -> bool:
@@ -115,6 +137,8 @@ def _cause(cut: Span) -> str:
         return "comment"
     if _is_carriage(cut):
         return "carriage"
+    if cut.text == BACKSLASH:
+        return "empty line"
     behind = cut.source.line_text(cut.line).rstrip().rpartition("\\")[2]
     return "remark" if behind.lstrip().startswith("#") else "blank"
 

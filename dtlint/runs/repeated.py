@@ -26,6 +26,8 @@ integrations/deepspeed.py, trainer_config_process)."""
 _FORMAT_BY_FLAG = ("transformers", "llama-factory")
 """Front ends that train in fp32 where neither --bf16 nor --fp16 is written; others look at the checkpoint."""
 
+_FORMAT = "precision.compute"
+
 _REPEATED: Mapping[str, str] = {
     "optimizer.params.lr": "learning-rate",
     "optimizer.params.weight_decay": "weight-decay",
@@ -93,8 +95,10 @@ def _is_zero(value: Setting) -> bool:
 def conflicts(readings: Sequence[Reading], config: Reading, settings: Mapping[str, Setting]) -> Iterator[Member]:
     """Literals of a file that the Trainer refuses."""
     yield from default_conflicts(readings, config)
-    yield from _format_conflict(readings, config, settings)
-    yield from _number_conflicts(_arguments(readings, settings), config)
+    arguments = _arguments(readings, settings)
+    if word_in(settings, "frontend") in _FORMAT_BY_FLAG:
+        yield from _format_conflict(readings, config, arguments)
+    yield from _number_conflicts(arguments, config)
 
 
 def default_conflicts(readings: Sequence[Reading], config: Reading) -> Iterator[Member]:
@@ -122,14 +126,20 @@ def owned_by_lightning(readings: Sequence[Reading]) -> Iterator[Member]:
     yield Member(place, {**fields, "value": found.value}, ((home, "the Trainer that sets it"),))
 
 
-def _format_conflict(readings: Sequence[Reading], config: Reading, settings: Mapping[str, Setting]) -> Iterator[Member]:
-    """A 16-bit format that the file turns on, and no argument asks for."""
-    home, found = trainer_place(readings), _unasked(readings, config, "precision.compute")
-    if home is None or found is None or word_in(settings, "frontend") not in _FORMAT_BY_FLAG:
+def _format_conflict(readings: Sequence[Reading], config: Reading, arguments: _Arguments) -> Iterator[Member]:
+    """A 16-bit format that the file turns on, and no argument asks for, be it for the evaluation alone."""
+    home, found = trainer_place(readings), _unasked([_without_loading(each) for each in readings], config, _FORMAT)
+    if home is None or found is None or f"{found[1].value}-full-eval" in arguments.told:
         return
     if found[1].value in ("bf16", "fp16"):
         literal = (found[0], found[1]._replace(value=True))
-        yield _refused("precision.compute", f"--{found[1].value}", False, literal, home)
+        yield _refused(_FORMAT, f"--{found[1].value}", False, literal, home)
+
+
+def _without_loading(reading: Reading) -> Reading:
+    """The arguments without the format in which the model is loaded (--torch_dtype), which is not compared."""
+    kept = tuple(claim for claim in reading.claims if claim.setting != _FORMAT or "dtype" not in claim.name)
+    return reading._replace(claims=kept)
 
 
 def _number_conflicts(arguments: _Arguments, config: Reading) -> Iterator[Member]:

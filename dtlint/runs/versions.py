@@ -118,6 +118,8 @@ _ASKED_FOR = (
     "accelerate",
     "trl",
     "lightning",
+    "llamafactory",
+    "llama-factory",
     "major",
 )
 """What stands in a file that asks for a package that is known, in small letters, and what follows it there."""

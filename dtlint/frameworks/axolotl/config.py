@@ -13,6 +13,7 @@ from dtlint.frameworks.accelerate import fsdp as accelerate_fsdp
 from dtlint.frameworks.accelerate import launcher as accelerate_launcher
 from dtlint.frameworks.accelerate.given import Given
 from dtlint.frameworks.adapter_layers import EVERY_LAYER
+from dtlint.frameworks.answering import of_keys
 from dtlint.frameworks.axolotl.faults import refused
 from dtlint.frameworks.axolotl.precision import precision
 from dtlint.frameworks.deepspeed import config as deepspeed
@@ -147,7 +148,7 @@ def read_config(documents: Sequence[Document], words: Sequence[Word] = ()) -> Re
         framework=_framework(keys),
         frontend="axolotl",
         open=hidden(roots, words),
-        collections={**refused(keys), **_arguments(keys, place), **_strange(documents)},
+        collections={**refused(keys), **_arguments(keys, place), **_strange(documents), **of_keys(keys)},
     )
 
 

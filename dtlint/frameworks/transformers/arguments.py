@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from dtlint.frameworks import Claim, Member, NamedFile, Reading
+from dtlint.frameworks.answering import of_flags
 from dtlint.frameworks.arguments import stretch, texts
 from dtlint.frameworks.flag_list import Flags, names_of, read_flags, switch
 from dtlint.frameworks.llama_factory import faults as llama_factory_faults
@@ -88,6 +89,8 @@ REPEATED = (
     "max-steps",
 )  # fmt: skip
 """Arguments of numbers that no setting of the plan holds whole and a DeepSpeed config may repeat."""
+FORMATS = ("bf16", "fp16", "bf16-full-eval", "fp16-full-eval")
+"""Switches of the formats that a DeepSpeed config turns on too."""
 _MIB = 1 << 20
 
 _DTYPES: Mapping[str, Plain] = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
@@ -153,7 +156,7 @@ def _reading(program: Sequence[Word], flags: Flags) -> Reading:
         frontend=frontend,
         open=flags.open or _elsewhere(flags),
         role="other" if flags.on("do-predict") and flags.on("do-train") is False else "",
-        collections={**_numbers(flags), **caches(flags), **_faults(flags, frontend)},
+        collections={**_numbers(flags), **caches(flags), **of_flags(flags), **_faults(flags, frontend)},
     )
 
 
@@ -296,7 +299,7 @@ def _buckets(flags: Flags) -> Iterator[Claim]:
 def _numbers(flags: Flags) -> Mapping[str, tuple[Member, ...]]:
     """What no setting of the plan holds and a DeepSpeed config may repeat: `name`, `value` (perhaps unknown)."""
     given = [(option, number(option.value)) for name in REPEATED if (option := flags.flags.get(name)) is not None]
-    given += [(option, switch(option)) for name in ("bf16", "fp16") if (option := flags.flags.get(name)) is not None]
+    given += [(option, switch(option)) for name in FORMATS if (option := flags.flags.get(name)) is not None]
     members = tuple(
         Member(option.place, {**texts(option.place, name=option.name), "value": value}) for option, value in given
     )

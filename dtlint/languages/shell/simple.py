@@ -14,10 +14,13 @@ from dtlint.source import Span
 
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:(\+?=)|(?=\[))")
 DECLARING = frozenset(("export", "declare", "local", "readonly", "typeset"))
+BACKSLASH = "\\"
 CONTINUED = r"-|[\w+~]+(?:\.[\w]+)+="
 """How a line begins that was meant as arguments: a flag or a dotted override."""
 RIGHT_BELOW = r"[^\n]*\n(?:[ \t]*#[^\n]*\n)*[ \t]*"
 """What parts a line from the one above: its end, and comments."""
+BELOW_EMPTY_LINES = r"\n(?:[ \t]*(?:#[^\n]*)?\n)*[ \t]*"
+"""The same with empty lines between."""
 
 
 def read_simple(cursor: Cursor) -> Simple:
@@ -146,7 +149,7 @@ def _note_lost(cursor: Cursor, command: Simple, cut: tuple[Simple, Span] | None)
     if cut is not None and _is_continuation(cursor, command, *cut):
         owner = cut[0]
         cursor.lost.append(Lost(owner.span, cut[1], command.span))
-    cause = cursor.cause or _blank_behind_backslash(command)
+    cause = cursor.cause or _blank_behind_backslash(command) or _before_empty_line(cursor, command)
     if cause is None and owner is not command and cursor.peek() == "\n":
         return
     if cause is not None:
@@ -156,16 +159,25 @@ def _note_lost(cursor: Cursor, command: Simple, cut: tuple[Simple, Span] | None)
 def _is_continuation(cursor: Cursor, command: Simple, owner: Simple, cause: Span) -> bool:
     """Whether a command was meant as words of the one before: it begins as arguments do; or it stands right below and
     deeper, or begins with a Python file where the one before has no program, or all before is variables set for it.
+    A backslash before an empty line may be one too many, behind which a command of its own stands deeper.
     """
     start = command.span.start
     if re.compile(CONTINUED).match(cursor.text, start):
         return True
+    if cause.text == BACKSLASH:
+        follows = re.fullmatch(BELOW_EMPTY_LINES, cursor.text[cause.end : start]) is not None
+        return follows and (_lacks(owner, command) or (bool(owner.assignments) and not owner.words))
     if not re.fullmatch(RIGHT_BELOW, cursor.text[cause.end : start]):
         return False
     own, other = _indentation(cursor.text, start), _indentation(cursor.text, owner.span.start)
     if own != other and own.startswith(other):
         return True
-    return (_begins_with_python_file(command) and not _has_program(owner)) or _only_sets_variables(owner)
+    return _lacks(owner, command) or _only_sets_variables(owner)
+
+
+def _lacks(owner: Simple, command: Simple) -> bool:
+    """Whether a command has no program, and the one below begins with a Python file."""
+    return _begins_with_python_file(command) and bool(owner.words) and not _has_program(owner)
 
 
 def _indentation(text: str, at: int) -> str:
@@ -199,6 +211,16 @@ def _blank_behind_backslash(command: Simple) -> Span | None:
     last = command.words[-1] if command.words else None
     part = last.parts[-1] if isinstance(last, WordSyntax) and last.parts else None
     return part.span if isinstance(part, Literal) and _is_escaped_blank(part) else None
+
+
+def _before_empty_line(cursor: Cursor, command: Simple) -> Span | None:
+    """The backslash at the end of a command that an empty line follows, which ends the command."""
+    behind = cursor.text[command.span.end : cursor.at]
+    number = behind.rfind(f"{BACKSLASH}\n")
+    if number < 0 or cursor.peek() != "\n":
+        return None
+    at = command.span.end + number
+    return Span(cursor.source, at, at + 1)
 
 
 def _is_escaped_blank(part: Literal) -> bool:
