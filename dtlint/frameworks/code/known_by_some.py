@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
+from dtlint.frameworks.code.batch_contents import own_batch
 from dtlint.frameworks.code.collective_names import WORDS
 from dtlint.frameworks.code.guarded import left_out
 from dtlint.frameworks.code.partial_values import Partial, known_in_part
@@ -23,6 +24,8 @@ WHY: Mapping[str, str] = {
     "partial": "what only some ranks set",
     "reduced": "a sum that dist.reduce leaves with one rank",
     "dealt": "what this rank measured on its own share of the samples",
+    "picked": "what the samples of this rank's own batch hold",
+    "loss": "the loss of this rank's own batch",
     "bar": "the count of a progress bar that the other ranks disable",
 }
 """What a condition rests on, by the cause of the difference."""
@@ -77,7 +80,7 @@ def _cause(place: Place, guard: Guard, known: dict[int, Partial | None]) -> Part
         return None
     if id(guard.test) not in known:
         asked = place._replace(node=guard.test, guards=(), budget=Budget())
-        known[id(guard.test)] = known_in_part(asked)
+        known[id(guard.test)] = known_in_part(asked) or own_batch(asked)
     return known[id(guard.test)]
 
 
