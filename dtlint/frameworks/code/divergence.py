@@ -10,7 +10,7 @@ from dtlint.frameworks import Member
 from dtlint.frameworks.code.collective_names import OPEN
 from dtlint.frameworks.code.counted_loops import makes_up
 from dtlint.frameworks.code.judged_losses import judges_loss
-from dtlint.frameworks.code.known_by_some import WHY, Missed, missed_collectives
+from dtlint.frameworks.code.known_by_some import WHY, Missed, missed_by_batch, missed_collectives
 from dtlint.frameworks.code.loaders import loaders
 from dtlint.frameworks.code.loss_factors import bound, is_handed_over
 from dtlint.frameworks.code.mentions import passes
@@ -87,8 +87,8 @@ def left_collectives(program: Program) -> tuple[Member, ...]:
     """The calls that lead to a collective under a condition on a rank's own batch, whatever wraps the model: members of
     `code.divergences`.
     """
-    found = (member for member in map(_missed, missed_collectives(program)) if _is_by_batch(member))
-    return () if _is_the_same_for_all(program) else tuple(found)
+    found = tuple(map(_missed, missed_by_batch(program)))
+    return () if found and _is_the_same_for_all(program) else found
 
 
 def _by_values_of_some(program: Program, known: set[tuple[str, int]]) -> Iterator[Member]:

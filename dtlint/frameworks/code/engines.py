@@ -11,6 +11,7 @@ from dtlint.languages.python.calls import call_at, called, passed
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.names import lookup
 from dtlint.languages.python.places import Budget, Place, place_of
+from dtlint.languages.python.program import imports_from
 
 _EVALUATOR = "create_supervised_evaluator"
 _PACKAGES = ("ignite.engine", "ignite.engine.engine")
@@ -30,7 +31,7 @@ def runs_metrics(engine: Place) -> bool:
     """Whether an object is an engine of ignite that was given metrics when it was made, or to which some were attached
     in its file.
     """
-    made = [maker.call for maker in makers(engine)]
+    made = [maker.call for maker in makers(engine)] if imports_from(engine.program, "ignite") else []
     if not made or not all(call is not None and called(call) in _ENGINES for call in made):
         return False
     return _is_attached(engine) or all(call is not None and _is_given_metrics(call) for call in made)
