@@ -101,3 +101,58 @@ def test_a_condition_in_the_fewest_words(condition: str, worded: str) -> None:
 def test_what_a_return_keeps_away_is_worded_by_who_passes() -> None:
     text = "import torch.distributed as dist\ndef save(rank):\n    if rank != 0:\n        return\n    dist.barrier()"
     assert [told for _, _, told in guarded(text)] == ["rank == 0"]
+
+
+IGNITE = """
+import ignite.distributed as idist
+from ignite.engine import Engine, Events, create_supervised_evaluator
+from ignite.metrics import Accuracy, GpuInfo
+def training(rank, options):
+    metrics = {{"accuracy": Accuracy()}}
+    trainer = Engine(step)
+    evaluator = {made}
+    def validate(engine):
+        {turn}
+    {registered}
+"""
+ALONE = "if idist.get_rank() == 0: evaluator.run(loader)"
+EVALUATOR = "create_supervised_evaluator(net, metrics=metrics)"
+ATTACHED = "Engine(infer)\n    {}.attach(evaluator, 'accuracy')"
+
+
+@pytest.mark.parametrize(
+    ("made", "turn", "told"),
+    [
+        (EVALUATOR, ALONE, True),
+        ("create_supervised_evaluator(net, {'accuracy': Accuracy()})", ALONE, True),
+        (ATTACHED.format("Accuracy()"), ALONE, True),
+        ("Engine(infer)\n    for name, metric in metrics.items(): metric.attach(evaluator, name)", ALONE, True),
+        (ATTACHED.format("GpuInfo()"), ALONE, False),
+        ("create_supervised_evaluator(net)", ALONE, False),
+        ("create_supervised_evaluator(net, metrics=options.metrics)", ALONE, False),
+        (EVALUATOR, "evaluator.run(loader)\n        if idist.get_rank() == 0: print(evaluator.state.metrics)", False),
+        ("subprocess", ALONE, False),
+    ],
+)
+def test_an_engine_of_ignite_sums_its_metrics_over_the_ranks(made: str, turn: str, told: bool) -> None:
+    found = guarded(IGNITE.format(made=made, turn=turn, registered="pass"))
+    assert found == ([("evaluator.run()", "", "idist.get_rank() == 0")] if told else [])
+
+
+@pytest.mark.parametrize(
+    ("registered", "expected"),
+    [
+        (
+            "if rank == 0: trainer.add_event_handler(Events.EPOCH_COMPLETED, validate)",
+            [("evaluator.run()", "validate", "rank == 0")],
+        ),
+        ("trainer.add_event_handler(Events.EPOCH_COMPLETED, validate)", []),
+        (
+            "@idist.one_rank_only()\n    def report(engine): evaluator.run(loader)",
+            [("evaluator.run()", "", "idist.one_rank_only()")],
+        ),
+        ("if rank == 0: idist.barrier()", [("barrier", "", "rank == 0")]),
+    ],
+)
+def test_what_an_engine_of_ignite_runs_on_the_first_rank(registered: str, expected: list[tuple[str, ...]]) -> None:
+    assert guarded(IGNITE.format(made=EVALUATOR, turn="evaluator.run(loader)", registered=registered)) == expected

@@ -14,6 +14,12 @@ from dtlint.languages.python.unset import unset
 
 Collector = Callable[[Program], tuple[Member, ...]]
 
+_EXCHANGES = (
+    "all_reduce all_gather all_gather_into_tensor all_gather_object all_to_all all_to_all_single barrier broadcast "
+    "broadcast_object_list gather reduce reduce_scatter scatter wait_for_everyone"
+)
+_COLLECTIVES = frozenset(_EXCHANGES.split())
+"""Names of functions that all ranks call, for programs that do not go backward."""
 MAX_PASSES = 300
 """Most backward passes of one file: nobody writes more, and what is asked of each looks at all bindings around it."""
 
@@ -50,7 +56,7 @@ def _collectors(words: set[str]) -> Iterator[tuple[str, Collector]]:
     if words & {"backward", "manual_backward", "step"}:
         yield from _of_training()
     else:
-        yield "code.divergences", _stop_flags
+        yield "code.divergences", _without_training if words & _COLLECTIVES else _stop_flags
     if "DistributedSampler" in words:
         from dtlint.frameworks.code.samplers import samplers
 
@@ -127,6 +133,13 @@ def _stop_flags(program: Program) -> tuple[Member, ...]:
 
     texts = (module.source.text for module in program.modules.values())
     return stop_flags(program) if any(flag in text for text in texts for flag in FLAGS) else ()
+
+
+def _without_training(program: Program) -> tuple[Member, ...]:
+    """What parts the ranks in files that go backward nowhere: layers and losses that exchange something."""
+    from dtlint.frameworks.code.divergence import left_collectives
+
+    return (*left_collectives(program), *_stop_flags(program))
 
 
 def _of_recomputation(words: set[str]) -> Iterator[tuple[str, Collector]]:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Mapping
 
 from dtlint.frameworks.code.buffers import sends_buffers
+from dtlint.frameworks.code.engines import runs_metrics
 from dtlint.frameworks.code.objects import UNKNOWN, kinds, makers
 from dtlint.frameworks.pytorch.names import DDP, FSDP1
 from dtlint.languages.python.bindings import dotted, enclosing_class
@@ -44,8 +45,10 @@ OPEN = frozenset(
         "new_group",
     ]
 )
-"""The collectives of torch.distributed, which deepspeed.comm has too; send and recv are between two ranks."""
-_PACKAGES = ("torch.distributed", "torch.distributed.distributed_c10d", "deepspeed.comm")
+"""The collectives of torch.distributed, which deepspeed.comm and ignite.distributed have too; send and recv are between
+two ranks.
+"""
+_PACKAGES = ("torch.distributed", "torch.distributed.distributed_c10d", "deepspeed.comm", "ignite.distributed")
 
 ALWAYS, SHARDED, STAGE_3, ENGINE, FSDP = "always", "sharded", "stage 3", "engine", "fsdp"
 BARRIER, BUFFERS = "lightning 2.1", "buffers"
@@ -137,6 +140,7 @@ WORDS = frozenset(
         *_LOGS,
         "full_tensor",
         "compute",
+        "run",
     )
 )
 """The last words of calls that may be collectives, but for forward passes of models."""
@@ -223,6 +227,8 @@ def _of_method(place: Place, node: ast.Call, last: str) -> Collective | None:
         return Collective(f"{last}(sync_dist=True)", last) if synced else None
     if last == "compute":
         return Collective(last, last) if _is_metric(receiver) else None
+    if last == "run":
+        return Collective(f"{dotted(node.func)}()", last) if runs_metrics(receiver) else None
     found = kinds(receiver)
     if found == {UNKNOWN}:
         usual = _USUAL_NAMES.get(dotted(node.func.value).rpartition(".")[2].lstrip("_"), "")

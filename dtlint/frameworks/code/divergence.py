@@ -10,7 +10,7 @@ from dtlint.frameworks import Member
 from dtlint.frameworks.code.collective_names import OPEN
 from dtlint.frameworks.code.counted_loops import makes_up
 from dtlint.frameworks.code.judged_losses import judges_loss
-from dtlint.frameworks.code.known_by_some import WHY, Missed, missed_collectives
+from dtlint.frameworks.code.known_by_some import WHY, Missed, missed_by_batch, missed_collectives
 from dtlint.frameworks.code.loaders import loaders
 from dtlint.frameworks.code.loss_factors import bound, is_handed_over
 from dtlint.frameworks.code.mentions import passes
@@ -41,6 +41,8 @@ _CLOCKS = frozenset({"time.time", "time.monotonic", "time.perf_counter"})
 """Functions that tell every rank something of its own."""
 _OF_SOME = frozenset({"rank", "reduced", "partial", "dealt", "bar"})
 """Causes that part ranks which train on the same batches too."""
+_BY_BATCH = frozenset({"picked", "loss"})
+"""Causes that a rank's own batch gives it."""
 _OF_ALL = frozenset({"KeyboardInterrupt", "SystemExit", "StopIteration", "GeneratorExit"})
 """Exceptions that come to all ranks, or that end their data and not their batch."""
 
@@ -74,9 +76,19 @@ def divergences(program: Program) -> tuple[Member, ...]:
                 found += [_caught(module, loop, node) for node in _catching(place, loop)]
     found += _by_values_of_some(program, {(member.place.path, member.place.start) for member in found})
     found += map(_missed, missed_collectives(program))
+    apart = [member for member in found if _is_by_batch(member)]
     if found and all(stands(call.place) is False for call in calls(program, _EXCHANGING)):
         found = [member for member in found if _is_of_some(member)] if _is_handed_over(program) else []
+        found += apart
     return tuple(member for member in found if _is_of_some(member) or not _is_the_same_for_all(program))
+
+
+def left_collectives(program: Program) -> tuple[Member, ...]:
+    """The calls that lead to a collective under a condition on a rank's own batch, whatever wraps the model: members of
+    `code.divergences`.
+    """
+    found = tuple(map(_missed, missed_by_batch(program)))
+    return () if found and _is_the_same_for_all(program) else found
 
 
 def _by_values_of_some(program: Program, known: set[tuple[str, int]]) -> Iterator[Member]:
@@ -144,6 +156,13 @@ def _is_of_some(member: Member) -> bool:
     """Whether ranks part that train on the same batches too."""
     cause = member.fields["cause"]
     return isinstance(cause, Value) and cause.value in _OF_SOME
+
+
+def _is_by_batch(member: Member) -> bool:
+    """Whether a rank leaves out a collective by what its own batch holds."""
+    cause, call = member.fields["cause"], member.fields["call"]
+    is_called = isinstance(call, Value) and bool(call.value)
+    return is_called and isinstance(cause, Value) and cause.value in _BY_BATCH
 
 
 def _is_the_same_for_all(program: Program) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 
+from dtlint.frameworks.code.batch_contents import own_batch
 from dtlint.frameworks.code.collective_names import WORDS
 from dtlint.frameworks.code.guarded import left_out
 from dtlint.frameworks.code.partial_values import Partial, known_in_part
@@ -19,10 +20,13 @@ from dtlint.languages.python.tree import Guard, Scope, Site
 from dtlint.record import NamedTuple
 
 MAX_FOUND = 30
+Ask = Callable[[Place], Partial | None]
 WHY: Mapping[str, str] = {
     "partial": "what only some ranks set",
     "reduced": "a sum that dist.reduce leaves with one rank",
     "dealt": "what this rank measured on its own share of the samples",
+    "picked": "what the samples of this rank's own batch hold",
+    "loss": "the loss of this rank's own batch",
     "bar": "the count of a progress bar that the other ranks disable",
 }
 """What a condition rests on, by the cause of the difference."""
@@ -39,10 +43,15 @@ class Missed(NamedTuple):
 
 def missed_collectives(program: Program) -> tuple[Missed, ...]:
     """The first call behind each such condition."""
-    return tuple(islice(_missed(program), MAX_FOUND))
+    return tuple(islice(_missed(program, lambda test: known_in_part(test) or own_batch(test)), MAX_FOUND))
 
 
-def _missed(program: Program) -> Iterator[Missed]:
+def missed_by_batch(program: Program) -> tuple[Missed, ...]:
+    """The first call behind each condition on what a rank's own batch holds."""
+    return tuple(islice(_missed(program, own_batch), MAX_FOUND))
+
+
+def _missed(program: Program, ask: Ask) -> Iterator[Missed]:
     search = Search(program)
     told: set[int] = set()
     words = WORDS.union(name.rpartition(".")[2] for module in program.modules.values() for name in module.definitions)
@@ -50,12 +59,14 @@ def _missed(program: Program) -> Iterator[Missed]:
         for scope in module.scopes:
             causes: dict[int, Partial | None] = {}
             for site in _sites(scope, words):
+                if all(id(guard.test) in causes and causes[id(guard.test)] is None for guard in site.guards):
+                    continue
                 place = place_of(program, module, site)
-                found = next((guard for guard in site.guards if _cause(place, guard, causes) is not None), None)
+                found = next((guard for guard in site.guards if _cause(place, guard, causes, ask) is not None), None)
                 if found is None or id(found.test) in told or _is_for_some(place):
                     continue
                 reached = left_out(search, place, found)
-                partial = _cause(place, found, causes)
+                partial = _cause(place, found, causes, ask)
                 if reached is not None and partial is not None and stands(place) is not False:
                     told.add(id(found.test))
                     yield Missed(place, found, reached, partial)
@@ -71,13 +82,13 @@ def _called_word(site: Site) -> str:
     return last_word(site.node.func) if isinstance(site.node, ast.Call) else ""
 
 
-def _cause(place: Place, guard: Guard, known: dict[int, Partial | None]) -> Partial | None:
+def _cause(place: Place, guard: Guard, known: dict[int, Partial | None], ask: Ask) -> Partial | None:
     """Why a condition holds on some ranks only."""
     if guard.test is None:
         return None
     if id(guard.test) not in known:
         asked = place._replace(node=guard.test, guards=(), budget=Budget())
-        known[id(guard.test)] = known_in_part(asked)
+        known[id(guard.test)] = ask(asked)
     return known[id(guard.test)]
 
 

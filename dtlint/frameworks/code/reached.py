@@ -9,7 +9,7 @@ from dtlint.frameworks.code.collective_names import OPEN, Collective, collective
 from dtlint.frameworks.code.ranks import Side, asks_for_ranks, is_alone, side_of
 from dtlint.frameworks.code.serving import endless
 from dtlint.frameworks.pytorch.step_area import called_function, functions_given
-from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.bindings import last_word
 from dtlint.languages.python.calls import called
 from dtlint.languages.python.instances import method
 from dtlint.languages.python.places import Place, place_of
@@ -20,9 +20,19 @@ from dtlint.record import NamedTuple
 _MAX_DEPTH = 3
 _MAX_HELPERS = 60
 _FOR_FIRST = frozenset(
-    {"rank_zero_only", "on_main_process", "on_local_main_process", "master_only", "rank0_only", "main_process_only"}
+    (
+        "rank_zero_only",
+        "on_main_process",
+        "on_local_main_process",
+        "master_only",
+        "rank0_only",
+        "main_process_only",
+        "one_rank_only",
+    )
 )
 """Decorators of functions that run on the first rank only."""
+_REGISTERING = frozenset(("add_event_handler",))
+"""Methods of an engine that calls the function which they are given later, on each rank that has given it."""
 
 
 class Reached(NamedTuple):
@@ -40,7 +50,12 @@ def first_only(scope: Scope) -> ast.expr | None:
     """The decorator that lets a function run on the first rank only, None where it has none."""
     node = scope.node
     decorators = node.decorator_list if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else []
-    return next((item for item in decorators if dotted(item).rpartition(".")[2] in _FOR_FIRST), None)
+    return next((item for item in decorators if last_word(_decorator(item)) in _FOR_FIRST), None)
+
+
+def _decorator(node: ast.expr) -> ast.expr:
+    """What decorates: of `@one_rank_only(rank=0)` what is called."""
+    return node.func if isinstance(node, ast.Call) else node
 
 
 class Search:
@@ -105,9 +120,13 @@ class Search:
 
 
 def _called(place: Place) -> Definition | None:
-    """The function that a call runs, also as a method of an object that comes from elsewhere (`self.saver.save()`)."""
+    """The function that a call runs, also as a method of an object that comes from elsewhere (`self.saver.save()`), or
+    that it has an engine run.
+    """
     node = place.node
     function = node.func if isinstance(node, ast.Call) else None
+    if last_word(function) in _REGISTERING:
+        return next(iter(functions_given(place)), None)
     found = called_function(place)
     return method(place, function) if found is None and isinstance(function, ast.Attribute) else found
 
