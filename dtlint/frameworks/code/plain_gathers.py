@@ -44,10 +44,12 @@ def plain_gather(place: Place, levels: int = _LEVELS) -> Plain | None:
         return None
     for site in helper.scope.sites:
         inside = place_of(place.program, helper.module, site)._replace(budget=place.budget)
-        if not isinstance(site.node, ast.Call) or without_gradients(inside) or stands(inside) is False:
+        if not isinstance(site.node, ast.Call):
             continue
         found = _own(inside, helper) or plain_gather(inside, levels - 1)
-        if found is not None and _is_returned(helper, site.node, found):
+        if found is None or without_gradients(inside) or stands(inside) is False:
+            continue
+        if _is_returned(helper, site.node, found):
             tensors = [item for each in found.tensors for item in _given(helper, base_name(each), node)]
             if tensors:
                 return found._replace(tensors=tuple(tensors))

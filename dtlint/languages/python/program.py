@@ -18,8 +18,6 @@ from dtlint.source import Source
 from dtlint.value import Setting
 
 _MAX_REEXPORTS = 5
-_MOST_NAMES = 500
-"""Most modules and names in them under which one is looked up."""
 
 
 class Program(NamedTuple):
@@ -112,15 +110,18 @@ def module_named(program: Program, name: str) -> Module | None:
 
 
 def _lookup(program: Program, module: Module, name: str, seen: set[tuple[str, str]]) -> Definition | None:
-    """The same; `seen` are the names by module that were looked up on the way: packages import all of each other."""
+    """The same; `seen` are the names by module that were looked up on the way: packages import all of each other.
+
+    Where more is left of a name than was asked for, the module that it is imported from is not in the program.
+    """
     if name in module.definitions:
         return Definition(module, module.definitions[name])
-    if len(seen) > _MOST_NAMES or not name or (module.name, name) in seen:
+    if not name or (module.name, name) in seen:
         return None
     seen.add((module.name, name))
     for holder, target in (*_inherited(module, name), *_reexported(module, name)):
         found = _located(program, holder, target)
-        if found is not None and found != (module, name):
+        if found is not None and found[1].count(".") <= name.count("."):
             inner = _lookup(program, *found, seen)
             if inner is not None:
                 return inner
