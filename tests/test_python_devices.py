@@ -9,6 +9,7 @@ import pytest
 from dtlint.api import check
 from dtlint.frameworks.pytorch import program as pytorch
 from dtlint.languages.python import link, read_module
+from dtlint.rulebook.finding import Finding
 from dtlint.source import Source
 
 HEAD = """
@@ -146,28 +147,27 @@ OTHERWISE = {
 }
 
 
+def bindings(folder: Path, taken: str) -> list[Finding]:
+    """What gpu-binding says where four tasks a node see one GPU each and take theirs by `taken`."""
+    (folder / "job.sh").write_text(
+        "#!/bin/bash\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-task=1\nsrun python train.py\n"
+    )
+    program = f"{HEAD.replace('local_rank', 'unused')}{taken}{START}model = DDP(Net().cuda())\nmodel(1).backward()\n"
+    (folder / "train.py").write_text(program)
+    return [each for each in check([folder / "job.sh"]).findings if each.rule == "gpu-binding"]
+
+
 @pytest.mark.parametrize(
     ("taken", "stops"),
     [*((text, True) for text in NUMBERED.values()), *((text, False) for text in OTHERWISE.values())],
     ids=[*NUMBERED, *OTHERWISE],
 )
 def test_tasks_that_see_one_gpu_take_the_one_with_their_number(tmp_path: Path, taken: str, stops: bool) -> None:
-    (tmp_path / "job.sh").write_text(
-        "#!/bin/bash\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-task=1\nsrun python train.py\n"
-    )
-    program = f"{HEAD.replace('local_rank', 'unused')}{taken}{START}model = DDP(Net().cuda())\nmodel(1).backward()\n"
-    (tmp_path / "train.py").write_text(program)
-    found = [each for each in check([tmp_path / "job.sh"]).findings if each.rule == "gpu-binding"]
+    found = bindings(tmp_path, taken)
     assert [each.severity for each in found] == ["error" if stops else "warning"]
     # the others lose NVLink alone
     assert ("3 find no such device" in found[0].message) is stops
 
 
 def test_of_tasks_that_take_the_number_of_another_launcher_nothing_is_said(tmp_path: Path) -> None:
-    (tmp_path / "job.sh").write_text(
-        "#!/bin/bash\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-task=1\nsrun python train.py\n"
-    )
-    taken = 'torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))\n'
-    program = f"{HEAD.replace('local_rank', 'unused')}{taken}{START}model = DDP(Net().cuda())\nmodel(1).backward()\n"
-    (tmp_path / "train.py").write_text(program)
-    assert "gpu-binding" not in [each.rule for each in check([tmp_path / "job.sh"]).findings]
+    assert bindings(tmp_path, 'torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))\n') == []

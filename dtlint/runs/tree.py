@@ -36,6 +36,7 @@ class Tree:
 
     __slots__ = (
         "_bases_of",
+        "_below",
         "_bound",
         "_entries",
         "_found",
@@ -68,6 +69,7 @@ class Tree:
         self._found: dict[tuple[str, Path], Path | None] = {}
         self._bases_of: dict[Path, tuple[str, ...]] = {}
         self._entries: dict[str, frozenset[str] | None] = {}
+        self._below: dict[Path, Sequence[Path]] = {}
         self._in_folders: dict[Path, list[Path]] = {}
         self._of_name: dict[str, list[Path]] = {}
         self.listed: Listing | None = None
@@ -111,10 +113,12 @@ class Tree:
         """The files below a folder, which is resolved; of one that the tree passes over, those that a walk finds."""
         if folder == self.root:
             return self.listing.files
-        below = f"{folder}{os.sep}"
-        inside = folder.is_relative_to(self.root)
-        listed = [file for file in self.listing.files if str(file).startswith(below)] if inside else []
-        return listed or list(walk(folder, self.root))
+        if folder not in self._below:
+            below = f"{folder}{os.sep}"
+            inside = folder.is_relative_to(self.root)
+            listed = [file for file in self.listing.files if str(file).startswith(below)] if inside else []
+            self._below[folder] = listed or list(walk(folder, self.root))
+        return self._below[folder]
 
     def beside(self, folder: Path) -> Sequence[Path]:
         """The files in a folder itself."""
