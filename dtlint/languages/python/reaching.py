@@ -21,10 +21,12 @@ def reaching(place: Place, holder: Scope, bindings: Iterable[Binding]) -> list[t
         return [(shared, ())]
     before: list[tuple[Binding, tuple[Guard, ...]]] = []
     after: list[tuple[Binding, tuple[Guard, ...]]] = []
+    held = frozenset(place.guards)
+    excluded = _excluded(place.guards)
     for binding in candidates:
-        if _contradicts(binding.guards, place.guards):
+        if any((id(guard.test), guard.holds) in excluded for guard in binding.guards):
             continue
-        rest = tuple(guard for guard in binding.guards if guard not in place.guards)
+        rest = tuple(guard for guard in binding.guards if guard not in held)
         if holder is place.scope and not _comes_before(binding, place.node):
             after.append((binding, rest))
             continue
@@ -72,8 +74,9 @@ def _end_position(node: ast.AST) -> tuple[int, int]:
     return getattr(node, "end_lineno", 0), getattr(node, "end_col_offset", 0)
 
 
-def _contradicts(binding: tuple[Guard, ...], use: tuple[Guard, ...]) -> bool:
-    return any(a.test is not None and a.test is b.test and a.holds != b.holds for a in binding for b in use)
+def _excluded(guards: Iterable[Guard]) -> frozenset[tuple[int, bool]]:
+    """The branches, by their test and its outcome, that do not run where these conditions hold."""
+    return frozenset((id(guard.test), not guard.holds) for guard in guards if guard.test is not None)
 
 
 def set_by_methods(
