@@ -257,6 +257,30 @@ def test_a_model_that_is_loaded_twice_by_one_name_is_known(tmp_path: Path) -> No
     assert trained(tmp_path, "DPOTrainer", "model, ref", _AGAIN).value("model.layers") == 32
 
 
+@pytest.mark.parametrize(
+    ("trainer", "body", "expected"),
+    [
+        ("DPOTrainer", "def log(self, values): pass", 1),
+        ("DPOTrainer", "def __init__(self, *args, **kwargs): super().__init__(*args, **kwargs)", None),
+        ("SFTTrainer", "def __init__(self, *args, **kwargs): super().__init__(*args, **kwargs)", 0),
+    ],
+)
+def test_trainers_of_the_programs_own(tmp_path: Path, trainer: str, body: str, expected: object) -> None:
+    config = trainer.replace("Trainer", "Config")
+    text = f"""\
+        from transformers import AutoModelForCausalLM
+        from trl import {trainer}, {config}
+
+        class Own({trainer}):
+            {body}
+
+        model = AutoModelForCausalLM.from_pretrained("meta-llama/Llama-3.1-8B")
+        args = {config}(output_dir="out", per_device_train_batch_size=1, bf16=True, deepspeed="ds.json")
+        Own(model, args=args, train_dataset=load()).train()
+        """
+    assert copies(plan_of(tmp_path, "torchrun --nproc_per_node 8 train.py", train__py=text)) == expected
+
+
 def test_which_of_several_trainers_runs_is_not_known(tmp_path: Path) -> None:
     choosing = "from trl import SFTTrainer\n    if preferred():\n        SFTTrainer(model)"
     plan = trained(tmp_path, "DPOTrainer", "model", choosing.replace("\n    ", "\n"))

@@ -9,9 +9,11 @@ from dtlint.frameworks import Claim
 from dtlint.frameworks.pytorch.model_loading import LOADERS
 from dtlint.languages.python.calls import Call, argument, call_at, called, calls, passed
 from dtlint.languages.python.constants import live_ways
-from dtlint.languages.python.places import Place
-from dtlint.languages.python.program import Program
+from dtlint.languages.python.instances import foreign_bases, instances, with_bases
+from dtlint.languages.python.places import Place, place_of
+from dtlint.languages.python.program import Program, all_modules, subclasses
 from dtlint.languages.python.reach import stands
+from dtlint.languages.python.tree import Module, Scope
 from dtlint.value import Origin, Setting, Unknown, Value, written
 
 _SETTING = "model.reference"
@@ -35,6 +37,7 @@ _KEPT: Mapping[str, str] = {
 _FURTHER = ("reward_model", "ref_policy", "value_model")
 """Parameters of models beside the one that trains and its reference."""
 _TEACHING = ("trl.GKDTrainer", "trl.MiniLLMTrainer")
+_TRAINERS = (*_COMPARING, *_KEPT, *_TEACHING)
 _COPIES = ("trl.create_reference_model", "trl.models.create_reference_model", "copy.deepcopy")
 _ADAPTERS = "peft.LoraConfig"
 _MODEL, _REFERENCE = "model", "ref_model"
@@ -42,13 +45,37 @@ _MODEL, _REFERENCE = "model", "ref_model"
 
 def reference_claims(program: Program) -> Iterator[Claim]:
     """What the one trainer that runs keeps; unknown where one of several may run that keep different models."""
-    names = (*_COMPARING, *_KEPT, *_TEACHING)
-    found = [call for call in calls(program, names) if stands(call.place) is not False]
-    kept = [_kept(call, program) for call in found]
+    found = [call for call in calls(program, _TRAINERS) if stands(call.place) is not False]
+    kept = [(call, _kept(call, program)) for call in found]
+    kept.extend(_of_own_classes(program))
     if not kept:
         return
-    alike = len({each.value if isinstance(each, Value) else None for each in kept}) == 1
-    yield Claim(_SETTING, kept[0] if alike else _unknown(found[0], "one of several trainers runs"), found[0].name)
+    first, setting = kept[0]
+    alike = len({each.value if isinstance(each, Value) else None for _, each in kept}) == 1
+    yield Claim(_SETTING, setting if alike else _unknown(first, "one of several trainers runs"), first.name)
+
+
+def _of_own_classes(program: Program) -> Iterator[tuple[Call, Setting]]:
+    """The same of classes that the program builds on a trainer which keeps a model; one that is made in another way
+    may keep what it likes.
+    """
+    for name in (each for each in _TRAINERS if _KEPT.get(each) != "none"):
+        for owner, place in _built(program, name):
+            call = call_at(place, name)
+            own = any(f"{each.name}.__init__" in module.definitions for module, each in owner)
+            yield call, _unknown(call, "a trainer of the program's own is made") if own else _kept(call, program)
+
+
+def _built(program: Program, name: str) -> Iterator[tuple[list[tuple[Module, Scope]], Place]]:
+    """Where classes below a trainer are called, each with those of the program that it inherits from."""
+    for scope in subclasses(program, name.rpartition(".")[2]):
+        word = scope.name.rpartition(".")[2]
+        for module in all_modules(program).values():
+            for place in (place_of(program, module, site) for site in module.called.get(word, ())):
+                if stands(place) is not False and name in foreign_bases(place):
+                    owners = [each.definition for each in instances(place)]
+                    below = [found for owner in owners for found in with_bases(place, owner)]
+                    yield [(found.module, found.scope) for found in below], place
 
 
 def _kept(call: Call, program: Program) -> Setting:
