@@ -10,7 +10,7 @@ from dtlint.record import NamedTuple
 
 class Shape(NamedTuple):
     """The model: widths in elements, `sequence` in tokens, `scale` the stated parameter count over that of the shape
-    (1 where they agree)."""
+    (1 where they agree). `references` are whole copies beside it that answer and do not train."""
 
     layers: int
     hidden: int
@@ -30,6 +30,7 @@ class Shape(NamedTuple):
     latent: LatentAttention | None
     trainable: float | None
     fused_loss: bool = False
+    references: int = 0
 
 
 class Layout(NamedTuple):

@@ -53,11 +53,13 @@ def stage_memory(job: Job, stage: Stage, bound: Bound) -> Memory:
     params = held(job, stage)
     resident, transient, host = _states(job, stage, params, bound)
     gathered, buffers = _gathered(job, stage, params), _buffers(job, params)
+    reference, idle = _reference(job, params, bound)
     activations, moved = _activations(job, stage)
     working, logits = _working(job, stage), _logits(job, stage, bound)
     passing = activations + max(working, logits)
     parts = {
         **resident,
+        "reference": reference,
         "gathered": gathered,
         "buckets": buffers,
         "activations": activations,
@@ -79,7 +81,7 @@ def stage_memory(job: Job, stage: Stage, bound: Bound) -> Memory:
         job.machine.memory_bytes,
         sum(resident.values()),
         weights,
-        host + moved,
+        host + moved + idle,
     )
 
 
@@ -135,6 +137,29 @@ def _dense_ranks(job: Job) -> int:
 def _frozen_bytes(job: Job, frozen: Held) -> float:
     """A frozen model is shared out at stage 3 only."""
     return job.precision.frozen * frozen.total / (_dense_ranks(job) if job.sharding.stage >= 3 else 1)
+
+
+def _reference(job: Job, params: Held, bound: Bound) -> tuple[float, float]:
+    """Bytes on the GPU and on the host of the whole models that answer and do not train.
+
+    Under ZeRO-3 the ranks share them out, and offload them, as they do the weights; below it each has a whole one
+    (prepare_deepspeed of trl 0.24.0 models/utils.py, which LLaMA-Factory 0.9.5 and ms-swift 4.6.0 call;
+    get_ds_eval_config of OpenRLHF). Under FSDP's full shard releases differ: prepare_model(evaluation_mode=True) leaves
+    it whole (trl 0.15.2, LLaMA-Factory 0.9.4, and KTO of trl 1.0.0), prepare_fsdp shares it out (trl 0.16.1,
+    LLaMA-Factory 0.9.5). It stays in the format in which it is loaded, the model that trains may be raised to fp32.
+    """
+    if not job.shape.references:
+        return 0.0, 0.0
+    ranks = _dense_ranks(job) if _shares_reference(job, bound) else 1
+    formats = job.precision.frozen, job.precision.weight
+    each = {"optimistic": min(formats), "typical": job.precision.frozen, "pessimistic": max(formats)}[bound]
+    size = job.shape.references * each * params.total / ranks
+    away = job.sharding.offload_parameters and _shares_reference(job, bound)
+    return (0.0, size) if away else (size, 0.0)
+
+
+def _shares_reference(job: Job, bound: Bound) -> bool:
+    return job.sharding.stage >= 3 and (job.style == "deepspeed" or bound != "pessimistic")
 
 
 def _gathered(job: Job, stage: Stage, params: Held) -> float:

@@ -69,6 +69,17 @@ def sharded_bytes(plan: Plan) -> float | Unknown:
     return weights + (0.0 if follow else found.gradients)
 
 
+def reference_share(plan: Plan) -> float:
+    """The least bytes that one rank keeps for a parameter in models that answer and do not train."""
+    origin = plan.get("model.reference_copies")
+    if isinstance(origin, Unknown) or origin.origin.kind == "assumed":
+        return 0.0
+    stage, ranks = plan.integer("sharding.stage") or 0, plan.integer("sharding.group") or 1
+    shared = stage >= 3 and _offloaded(plan, "sharding.offload_parameters")
+    each = min(frozen_bytes({"precision.frozen": name}) for name in _frozen_formats(plan))
+    return 0.0 if shared else (plan.integer("model.reference_copies") or 0) * each / (ranks if stage >= 3 else 1)
+
+
 HOST_GRADIENT_BYTES = 4.0
 """An optimizer on the host gets its gradients there in fp32 (DeepSpeed zero/stage_1_and_2.py; FSDP's own are fp32)."""
 

@@ -27,9 +27,10 @@ from dtlint.record import NamedTuple
 
 class Step(NamedTuple):
     """Seconds of one optimizer step: exposed ones by part, and communication that runs beside compute (`hidden`, by
-    axis)."""
+    axis). `reference` are the forward passes of models that answer and do not train."""
 
     compute: float
+    reference: float
     tensor: float
     context: float
     expert: float
@@ -63,6 +64,11 @@ class Work(NamedTuple):
         return self.compute.plus(self.tensor).plus(self.expert)
 
     @property
+    def forward(self) -> float:
+        """A forward pass with what it waits for on the stage itself."""
+        return self.compute.forward + self.tensor.forward + self.context.forward + self.expert.forward
+
+    @property
     def seconds(self) -> float:
         """Forward and backward pass with what they wait for."""
         return sum(self.compute) + sum(self.tensor) + sum(self.context) + sum(self.expert) + self.transfer
@@ -82,6 +88,7 @@ def step(job: Job) -> Step:
     hidden = {"tensor": work.hidden_tensor * count, "context": work.hidden_context * count, "data": hidden_data}
     return Step(
         sum(work.compute) * count,
+        job.shape.references * work.forward * count,
         sum(work.tensor) * count,
         sum(work.context) * count,
         sum(work.expert) * count,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from dtlint.cost import Memory, sizes
-from dtlint.cost.sizing import sharded_bytes, unsharded_bytes
+from dtlint.cost.sizing import reference_share, sharded_bytes, unsharded_bytes
 from dtlint.facts.registry import (
     DEGREES,
     SIZING,
@@ -172,11 +172,21 @@ def gathered_bytes(plan: Plan) -> FactValue:
     return _memory(plan, lambda each: each.parts.get("gathered", 0.0))
 
 
+@register("memory.reference_bytes", "number", "bytes", ("model.reference_copies", *SIZING), "dpo")
+def reference_bytes(plan: Plan) -> FactValue:
+    """Models that answer beside the one that trains, as far as there certainly is one."""
+    found = _memory(plan, lambda each: each.parts.get("reference", 0.0))
+    if isinstance(found, Unknown):
+        found = _reference_alone(plan)
+    none = not isinstance(found, Unknown) and not lower(found)
+    return Unknown("no model certainly lies beside the one that trains", "") if none else found
+
+
 @register("memory.peak_bytes", "number", "bytes", SIZING, "zero")
 def peak_bytes(plan: Plan) -> FactValue:
     """What one GPU needs at the peak, as nvidia-smi shows it: states, activations, buffers, allocator, CUDA context."""
     found = _memory(plan, lambda each: each.device_bytes)
-    return _states_alone(plan) if isinstance(found, Unknown) else found
+    return _least(plan) if isinstance(found, Unknown) else found
 
 
 @register("memory.overflows", "flag", "", SIZING, "zero")
@@ -220,6 +230,20 @@ def _states_alone(plan: Plan) -> FactValue:
     if isinstance(held, Unknown) or isinstance(each, Unknown):
         return held if isinstance(held, Unknown) else each
     return lower(held) * each
+
+
+def _least(plan: Plan) -> FactValue:
+    """Model states and the models beside, where the shape is unknown."""
+    states, reference = _states_alone(plan), _reference_alone(plan)
+    if isinstance(states, Unknown) or isinstance(reference, Unknown):
+        return states
+    return lower(states) + lower(reference)
+
+
+def _reference_alone(plan: Plan) -> FactValue:
+    """The least that the models take which answer and do not train, where the shape is unknown."""
+    held, each = fact(plan, "memory.parameters_held"), reference_share(plan)
+    return held if isinstance(held, Unknown) else lower(held) * each
 
 
 def _available(plan: Plan) -> Interval | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from dtlint.catalog.training_arguments import training_arguments
 from dtlint.frameworks import Claim, NamedFile, Reading
@@ -10,10 +10,14 @@ from dtlint.frameworks.accelerate.launcher import GRAMMAR, read_launch
 from dtlint.frameworks.interpreter import program_name
 from dtlint.frameworks.options import canonical, known_head
 from dtlint.languages.traced import Word, literal_word, setting_of
-from dtlint.value import Plain
+from dtlint.value import Plain, Unknown
 
 _TASKS = ("sft", "dpo", "grpo", "kto", "reward", "rloo", "distillation")
 _CONFIG = "--accelerate_config"
+
+_REFERENCES: Mapping[str, str] = {"dpo": "adapters-off", "kto": "copy", "grpo": "by-weight", "rloo": "adapters-off"}
+"""What the scripts keep beside the model that trains: dpo.py a reference model unless adapters train, kto.py one in any
+case (trl/scripts of 0.15.2, 0.24.0 and 1.0.0), whether it answers beforehand or not; grpo.py as its trainer does."""
 
 _ZERO: tuple[tuple[str, Plain], ...] = (("framework", "deepspeed"), ("launch.nodes", 1), ("launch.processes", 8))
 _FSDP: tuple[tuple[str, Plain], ...] = (("framework", "fsdp"), ("launch.nodes", 1), ("launch.processes", 8))
@@ -49,12 +53,21 @@ def read_launch_of_task(words: Sequence[Word]) -> Reading:
     shipped, files = _config(words)
     named = any(word.text == "--config" for word in own)
     return reading._replace(
-        claims=(*shipped, *reading.claims),
+        claims=(*shipped, *_reference(words[1]), *reading.claims),
         files=(*files, *(file for file in reading.files if file.role != "script")),
         framework=reading.framework or _SHIPPED_FRAMEWORKS.get(_name(words), ""),
         frontend="trl",
         open=reading.open or ("the file of --config may hold flags of accelerate launch" if named else ""),
     )
+
+
+def _reference(task: Word) -> tuple[Claim, ...]:
+    name = task.text or ""
+    if name == "distillation":
+        unknown = Unknown("how large the teacher is is not known", "--set model.reference_copies=N")
+        return (Claim("model.reference", unknown, name),)
+    kept = _REFERENCES.get(name)
+    return () if kept is None else (Claim("model.reference", setting_of(task, kept), name),)
 
 
 def _name(words: Sequence[Word]) -> str:

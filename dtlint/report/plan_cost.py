@@ -25,6 +25,7 @@ SIGNS = {
     "weights": "W",
     "gradients": "G",
     "optimizer": "O",
+    "reference": "R",
     "gathered": "p",
     "buckets": "b",
     "activations": "A",

@@ -16,6 +16,7 @@ from dtlint.frameworks.adapter_layers import EVERY_LAYER
 from dtlint.frameworks.answering import of_keys
 from dtlint.frameworks.axolotl.faults import refused
 from dtlint.frameworks.axolotl.precision import precision
+from dtlint.frameworks.axolotl.references import reference
 from dtlint.frameworks.deepspeed import config as deepspeed
 from dtlint.frameworks.deepspeed.values import flag, known, number, whole_number, word
 from dtlint.frameworks.dotted_keys import Keys
@@ -131,6 +132,7 @@ def read_config(documents: Sequence[Document], words: Sequence[Word] = ()) -> Re
         *_length(keys),
         *precision(keys),
         *_adapter(keys),
+        *reference(keys),
         *_attention(keys),
         *_loss(keys),
         *_fsdp(keys),

@@ -16,6 +16,7 @@ from dtlint.frameworks.deepspeed.values import word as written_word
 from dtlint.frameworks.dotted_keys import Keys, Read, node_of, one, unread, written_name
 from dtlint.frameworks.keys import model_named
 from dtlint.frameworks.lengths import at_most
+from dtlint.frameworks.openrlhf.references import beside_the_actor, beside_the_only
 from dtlint.frameworks.options import known_head, literal_place
 from dtlint.languages.json_tree import Document, Node, setting
 from dtlint.languages.traced import Word
@@ -79,12 +80,14 @@ def read_program(program: Sequence[Word]) -> Reading:
     unknown = any(word.many and not word.adds_none for word in program[1:])
     opened = "the list of arguments is open" if unknown else ""
     if _RAY not in (program[0].text or ""):
-        return _reading(keys, "model", place)._replace(open=opened)
+        only = _reading(keys, "model", place)
+        beside = beside_the_only(keys, program[0].text or "", program[0].place)
+        return only._replace(claims=(*only.claims, *beside), open=opened)
     critic = _critic(keys, place)
     answers = {"run.answers": (Member(place, {}),)}
     roles = {role: each._replace(open=opened, collections=answers) for role, each in critic.items()}
     actor = _reading(keys, "actor", place)
-    claims = (*_workers(keys, "actor", place), *_split(keys), *actor.claims)
+    claims = (*_workers(keys, "actor", place), *_split(keys), *beside_the_actor(keys), *actor.claims)
     return actor._replace(claims=claims, open=opened, roles=roles, collections={**_refused(keys), **answers})
 
 

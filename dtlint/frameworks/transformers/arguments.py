@@ -19,6 +19,7 @@ from dtlint.frameworks.transformers.adapters import QUANTIZERS, SWITCHES, adapte
 from dtlint.frameworks.transformers.checkpointing import caches, checkpointing_claims
 from dtlint.frameworks.transformers.faults import faults, full_names, without_beginnings
 from dtlint.frameworks.transformers.fsdp import fsdp_claims, is_fsdp
+from dtlint.frameworks.transformers.references import reference_claims
 from dtlint.frameworks.transformers.spelling import spell
 from dtlint.languages.traced import Word, setting_of
 from dtlint.value import Origin, Plain, Setting, Unknown, Value
@@ -60,7 +61,7 @@ _SWITCHES = frozenset(
         "bf16", "fp16", "tf32", "do-train", "do-eval", "do-predict", "gradient-checkpointing", "pure-bf16",
         "activation-checkpointing", "overwrite-output-dir", "overwrite-cache", "disable-gradient-checkpointing",
         "auto-find-batch-size", "dataloader-drop-last", "use-reentrant-gc", "use-liger-kernel", "use-liger",
-        "enable-liger-kernel", "use-vllm",
+        "enable-liger-kernel", "use-vllm", "precompute-ref-log-probs",
         *SWITCHES, *QUANTIZERS,
     )
 )  # fmt: skip
@@ -146,6 +147,7 @@ def _reading(program: Sequence[Word], flags: Flags) -> Reading:
         *_buckets(flags),
         *fsdp_claims(flags),
         *adapter_claims(flags, program[0], _LORA_RANKS.get(frontend, 0)),
+        *reference_claims(flags, program[0], frontend),
     ]
     return Reading(
         LAYER,

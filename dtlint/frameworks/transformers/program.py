@@ -17,6 +17,7 @@ from dtlint.frameworks.pytorch.model_loading import LOADERS
 from dtlint.frameworks.pytorch.names import PRECISIONS, converted
 from dtlint.frameworks.transformers.arguments import REPEATED, read_arguments
 from dtlint.frameworks.transformers.few_bits import few_bits_claims
+from dtlint.frameworks.transformers.references_python import reference_claims
 from dtlint.frameworks.transformers.registering import registrations
 from dtlint.frameworks.transformers.spreading import spread_models
 from dtlint.languages.python.calls import Call, argument, calls, passed
@@ -70,10 +71,12 @@ def read(program: Program) -> Reading:
     configs = _standing(program, ARGUMENT_CLASSES)
     frontend = _frontend(program, configs)
     if not frontend:
-        return Reading(LAYER, claims=tuple(_only_model(program)), files=_model_file(program))
+        claims = (*_only_model(program), *reference_claims(program))
+        return Reading(LAYER, claims=claims, files=_model_file(program))
     told = _arguments(program, configs[0]) if len(configs) == 1 else Reading(LAYER)
     unseen = _unseen(program, configs) if frontend in _OF_TRAINER else ()
-    claims, files = (*told.claims, *unseen, *_model_claims(program)), (*told.files, *_model_file(program))
+    claims = (*told.claims, *unseen, *_model_claims(program), *reference_claims(program))
+    files = (*told.files, *_model_file(program))
     numbers = (*told.collections.get(ARGUMENTS, ()), *_unseen_numbers(program, configs))
     spread = spread_models(program, (*_TRAINERS, *_TRL_TRAINERS)) if frontend in _OF_TRAINER else ()
     of_models = {"code.data_parallels": spread, "code.registrations": registrations(program)}
@@ -222,9 +225,20 @@ def _among_several(call: Call, name: str) -> Setting | None:
     return evaluate(place.inner(node.orelse if alone[0] else node.body))
 
 
+def _models(program: Program) -> list[Call]:
+    """The loads of models, one of those that ask for the same in the same words (a reference model beside)."""
+    loads = {_words(load): load for load in reversed(_standing(program, LOADERS))}
+    return [loads[words] for words in reversed(loads)]
+
+
+def _words(load: Call) -> tuple[str, ...]:
+    asked = (passed(load, "pretrained_model_name_or_path", 0), passed(load, "torch_dtype"), passed(load, "dtype"))
+    return (load.open, *(each[0].place.module.text(each[0].place.node) if each else "" for each in asked))
+
+
 def _model_claims(program: Program) -> Iterator[Claim]:
     """The formats in which the model is loaded and stored, and adapters that the program may add."""
-    loads = _standing(program, LOADERS)
+    loads = _models(program)
     if len(loads) == 1:
         yield from _loaded(loads[0])
     yield from _frozen(program)
@@ -255,7 +269,7 @@ def _named(load: Call) -> Iterator[Claim]:
 
 def _only_model(program: Program) -> Iterator[Claim]:
     """The name of the one model that a program with a training loop of its own loads, and what it does to it."""
-    loads = _standing(program, LOADERS)
+    loads = _models(program)
     if len(loads) == 1:
         yield from _named(loads[0])
     if any("backward" in module.called for module in program.modules.values()):
@@ -264,7 +278,7 @@ def _only_model(program: Program) -> Iterator[Claim]:
 
 def _model_file(program: Program) -> tuple[NamedFile, ...]:
     """The folder of the one model that the program loads, or whose config it loads."""
-    loads = _standing(program, _CONFIGS) or _standing(program, LOADERS)
+    loads = _standing(program, _CONFIGS) or _models(program)
     word = _model_word(loads[0]) if len(loads) == 1 else None
     return (NamedFile("model", word),) if word is not None else ()
 
@@ -291,7 +305,7 @@ def _frozen(program: Program) -> Iterator[Claim]:
 
 def _stored(program: Program) -> Iterator[Claim]:
     """The 16-bit format in which the one model is loaded, where nothing quantizes it."""
-    loads = _standing(program, LOADERS)
+    loads = _models(program)
     yield from _loaded_format(loads[0]) if len(loads) == 1 else ()
 
 

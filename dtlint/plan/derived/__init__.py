@@ -6,7 +6,7 @@ batch triple, the launch's counts) asks for the other side only as stated, so th
 
 from __future__ import annotations
 
-from dtlint.plan.derived import batch, degrees, machines, model
+from dtlint.plan.derived import batch, degrees, machines, model, reference
 from dtlint.plan.derived.registry import RULES
 
-__all__ = ["RULES", "batch", "degrees", "machines", "model"]
+__all__ = ["RULES", "batch", "degrees", "machines", "model", "reference"]

@@ -20,6 +20,7 @@ PARTS: Mapping[str, str] = {
     "weights": "weights",
     "gradients": "gradients",
     "optimizer": "optimizer states",
+    "reference": "reference model",
     "gathered": "gathered weights",
     "buckets": "communication buckets",
     "activations": "activations",

@@ -15,6 +15,7 @@ from dtlint.value import Unknown
 
 PARTS: Mapping[str, str] = {
     "compute": "compute",
+    "reference": "reference model",
     "tensor": "waiting for TP",
     "context": "waiting for CP",
     "expert": "waiting for EP",
