@@ -135,6 +135,14 @@ def trainer_devices(plan: Plan) -> FactValue:
     return plan.integer("cluster.gpus_per_node") or missing(plan, "cluster.gpus_per_node")
 
 
+@register("launch.default_nodes", "number", "nodes", (), "slurm")
+def default_nodes(plan: Plan) -> FactValue:
+    """The one node that Slurm gives a job whose #SBATCH lines ask for no number of them, and for nothing it follows
+    from.
+    """
+    return 1 if plan.collection("launch.unsaid_nodes") else Unknown("the job asks for nodes, or is none of Slurm's")
+
+
 @register("launch.asked_machines", "number", "machines", (), "deepspeed-launcher")
 def asked_machines(plan: Plan) -> FactValue:
     """Machines that the launch asks for where the host file has fewer."""
