@@ -76,9 +76,7 @@ def _behind_shell(words: tuple[Word, ...]) -> tuple[Word, ...]:
 
 
 def _submitted(words: tuple[Word, ...], variables: dict[str, Word]) -> Start | None:
-    """The script that sbatch is given, be it behind options that are not known; what it wraps or reads from its input is
-    none.
-    """
+    """The script that sbatch is given, also behind options that are not known; what it wraps or reads is none."""
     from dtlint.frameworks.slurm.grammar import GRAMMAR
 
     split = split_options(words[1:], GRAMMAR)
