@@ -394,6 +394,7 @@ COUNTED = {
     "an environment of its own": ("devices=4, num_nodes=4, plugins=[Environment()]", "", None),
     "one device that it takes by itself": ("devices=1", "", None),
     "not known": ("devices=4, num_nodes=count()", "", None),
+    "what a file may tell": ('devices=cfg.get("devices", 1), num_nodes=cfg.get("nodes", 1), strategy="ddp"', "", None),
 }
 
 

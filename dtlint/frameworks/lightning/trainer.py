@@ -99,7 +99,11 @@ def counted_claims(keys: Keys, section: str) -> Iterator[Claim]:
 
 
 def _product(each: Setting, nodes: Setting) -> Value | Unknown | None:
-    """Devices times nodes, where one of the two may stand for the number of all processes."""
+    """Devices times nodes, where one of the two may stand for the number of all processes; None where one is only what
+    holds if nothing else is told (`cfg.get("devices", 1)`).
+    """
+    if any(isinstance(count, Value) and count.origin.kind == "assumed" for count in (each, nodes)):
+        return None
     told = [known(each), known(nodes)]
     if all(isinstance(count, int) and count > 0 for count in told):
         last = nodes if isinstance(nodes, Value) and nodes.origin.kind == "written" else each
