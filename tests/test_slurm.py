@@ -462,3 +462,10 @@ def test_a_job_that_asks_for_fewer_nodes_than_it_counts_on(
     (tmp_path / "submit.sh").write_text(f"{submits}\n")
     found = [each for each in check([tmp_path]).findings if each.rule == "slurm-tasks-mismatch"]
     assert [each.severity for each in found] == (["error"] if told else [])
+
+
+def test_devices_that_a_config_may_tell_otherwise_are_not_counted(tmp_path: Path) -> None:
+    given = 'import lightning as L\nL.Trainer(devices=cfg.get("devices", 1), strategy="ddp").fit(model, data)\n'
+    (tmp_path / "fit.py").write_text(given)
+    (tmp_path / "job.sh").write_text(f"#!/bin/bash\n{FOUR}\n#SBATCH -N 1\n{TRAINER} +devices=4\n")
+    assert [each for each in check([tmp_path / "job.sh"]).findings if each.rule == "slurm-tasks-mismatch"] == []

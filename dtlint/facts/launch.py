@@ -127,6 +127,8 @@ def trainer_devices(plan: Plan) -> FactValue:
     if not isinstance(member, Member):
         return Unknown("the program has no Trainer of Lightning")
     devices = member.fields.get("devices")
+    if isinstance(devices, Value) and devices.origin.kind == "assumed":
+        return Unknown(f"the Trainer's devices are {devices.value} only where nothing else is told")
     if isinstance(devices, Value) and isinstance(devices.value, int) and devices.value > 0:
         return devices.value
     every = devices is None or (isinstance(devices, Value) and devices.value in (-1, "auto", "-1"))
