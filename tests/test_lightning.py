@@ -366,3 +366,53 @@ def test_accumulation_in_a_json_of_lightning(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "train.py").write_text(_DICT.replace("config=ds", 'config="ds.json"').replace("MORE", ""))
     found = check([Path("train.py")]).findings
     assert [each.span.path for each in found if each.rule == "grad-accum-conflict"] == ["ds.json"]
+
+
+ON_TWO = "torchrun --nnodes 2 --nproc_per_node 4 --node_rank $1 --master_addr 10.0.0.1 --master_port 29500 fit.py {}\n"
+ARGUMENTS = """import argparse, os
+import lightning as L
+from lightning.pytorch.strategies import DDPStrategy
+parser = argparse.ArgumentParser()
+parser.add_argument("--gpus", type=int, default=4)
+parser.add_argument("--nodes", type=int, default=1)
+args = parser.parse_args()
+world = int(os.environ.get("WORLD_SIZE", 1))
+"""
+COUNTED = {
+    "all processes as nodes": ('devices=4, num_nodes=world, strategy="ddp"', "", 32),
+    "all processes as devices": ("devices=world, num_nodes=2, strategy=DDPStrategy()", "", 16),
+    "the tasks of Slurm as nodes": ('devices=args.gpus, num_nodes=int(os.environ["WORLD_SIZE"])', "", 32),
+    "too many nodes": ("devices=4, num_nodes=4", "", 16),
+    "a default of one node": ("devices=args.gpus, num_nodes=args.nodes", "", 4),
+    "no nodes": ('devices=4, strategy="ddp"', "", 4),
+    "a list": ("devices=[0, 1], num_nodes=2", "", 4),
+    "right": ("devices=4, num_nodes=2", "", None),
+    "right by arguments": ("devices=args.gpus, num_nodes=args.nodes", "--nodes 2", None),
+    "right by what is told": ('devices=4, num_nodes=world // int(os.environ["LOCAL_WORLD_SIZE"])', "", None),
+    "all of the machine": ('devices="auto", num_nodes=2', "", None),
+    "its own processes": ('devices=4, num_nodes=4, strategy="ddp_spawn"', "", None),
+    "an environment of its own": ("devices=4, num_nodes=4, plugins=[Environment()]", "", None),
+    "one device that it takes by itself": ("devices=1", "", None),
+    "not known": ("devices=4, num_nodes=count()", "", None),
+    "what a file may tell": ('devices=cfg.get("devices", 1), num_nodes=cfg.get("nodes", 1), strategy="ddp"', "", None),
+}
+
+
+@pytest.mark.parametrize(("arguments", "words", "counted"), COUNTED.values(), ids=COUNTED)
+def test_a_trainer_counts_on_what_its_launcher_starts(
+    tmp_path: Path, arguments: str, words: str, counted: int | None
+) -> None:
+    (tmp_path / "fit.py").write_text(f"{ARGUMENTS}L.Trainer({arguments}).fit(model, data)\n")
+    (tmp_path / "run.sh").write_text(ON_TWO.format(words))
+    found = [each for each in check([tmp_path / "run.sh"]).findings if each.rule == "world-size-mismatch"]
+    assert [each.severity for each in found] == (["error"] if counted else [])
+    assert all(f"counts on {counted} processes" in each.message for each in found)
+
+
+def test_a_file_for_a_trainer_counts_on_what_its_launcher_starts(tmp_path: Path) -> None:
+    for each, rules in ((8, []), (4, ["world-size-mismatch"])):
+        script = written(tmp_path)
+        start = f"torchrun --nnodes 2 --nproc_per_node {each} --node_rank $1 --master_addr n0 --master_port 2950"
+        script.write_text(f"{start} main.py fit --config run.yaml\n")
+        told = {found.rule for found in check([script]).findings}
+        assert sorted(told & {"world-size-mismatch"}) == rules

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from dtlint.api import check
 from dtlint.frameworks.process_groups import group_claims, timeout_claims
 from dtlint.languages.python import link, read_module
 from dtlint.source import Source
@@ -121,3 +124,60 @@ def test_an_address_that_each_machine_takes_for_its_own(method: str, host: str |
     told = {claim.setting: claim.value for claim in group_claims(program)}
     found = told.get("launch.rendezvous_host")
     assert (found.value if isinstance(found, Value) else None) == host
+
+
+PARSED = """import argparse
+import os
+import torch.distributed as dist
+parser = argparse.ArgumentParser()
+parser.add_argument('--world_size', default=4, type=int)
+args = parser.parse_args()
+rank = int(os.environ['RANK'])
+"""
+TOLD = "dist.init_process_group('nccl', rank=rank, world_size=args.world_size)\n"
+ASKED = "args.world_size = int(os.environ['WORLD_SIZE'])\n"
+COUNTED = {
+    "the default of an argument": TOLD,
+    "a number": "dist.init_process_group('nccl', rank=rank, world_size=4)\n",
+    "by position": "RANKS = 4\ndist.init_process_group('nccl', 'env://', None, RANKS, rank)\n",
+    "by a helper": "def setup(rank, size):\n    dist.init_process_group('nccl', rank=rank, world_size=size)\n"
+    "setup(rank, args.world_size)\n",
+    "by a method": "class Job:\n    def __init__(self, args):\n        self.world_size = args.world_size\n"
+    "        self.start()\n    def start(self):\n"
+    "        dist.init_process_group('nccl', rank=rank, world_size=self.world_size)\nJob(args)\n",
+    "where there are several": f"if args.world_size > 1:\n    {TOLD}",
+    "in the environment": f"os.environ['WORLD_SIZE'] = '4'\n{START}",
+    "made for the environment": f"os.environ['WORLD_SIZE'] = str(args.world_size)\n{START}",
+    "to DeepSpeed": "import deepspeed\ndeepspeed.init_distributed(rank=rank, world_size=args.world_size)\n",
+    "printed before": f"print(args)\n{TOLD}",
+    "handed out after": f"{TOLD}import other\nother.build(args)\n",
+}
+UNCOUNTED = {
+    "nothing": START,
+    "no number": "dist.init_process_group('nccl', world_size=-1)\n",
+    "what the environment says": f"{ASKED}{TOLD}",
+    "what a function asks the environment": f"def ask(options):\n    options.{ASKED[5:]}ask(args)\n{TOLD}",
+    "what the environment says if at all": f"if 'WORLD_SIZE' in os.environ:\n    {ASKED}{TOLD}",
+    "what another function may change": f"from other import prepare\nprepare(args)\n{TOLD}",
+    "what is set by name": f"setattr(args, 'world_size', int(os.environ['WORLD_SIZE']))\n{TOLD}",
+    "what is set with others": f"vars(args).update(read())\n{TOLD}",
+    "only what is not set": f"os.environ.setdefault('WORLD_SIZE', '4')\n{START}",
+    "one rank alone": "dist.init_process_group('nccl', rank=0, world_size=4)\n",
+    "without a launcher": f"if 'RANK' in os.environ:\n    {START}else:\n    {TOLD}",
+    "ranks of its own": f"import torch.multiprocessing as mp\ndef work(rank):\n    {TOLD}mp.spawn(work, nprocs=4)\n",
+    "several groups": f"if os.environ.get('SLURM_JOB_ID'):\n    {TOLD}else:\n    {START}",
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "counted"),
+    [*((text, 4) for text in COUNTED.values()), *((text, None) for text in UNCOUNTED.values())],
+    ids=[*COUNTED, *UNCOUNTED],
+)
+def test_how_many_ranks_a_program_waits_for(tmp_path: Path, text: str, counted: int | None) -> None:
+    training = "from torch.nn.parallel import DistributedDataParallel as DDP\nDDP(net)(batch).backward()\n"
+    (tmp_path / "train.py").write_text(f"{PARSED}{text}{training}")
+    (tmp_path / "run.sh").write_text("torchrun --nproc_per_node 2 train.py\n")
+    found = [each for each in check([tmp_path / "run.sh"]).findings if each.rule == "world-size-mismatch"]
+    assert [each.severity for each in found] == (["error"] if counted else [])
+    assert all("there are 4 ranks" in each.message for each in found)

@@ -137,20 +137,53 @@ NUMBERED = {
     "    torch.cuda.set_device(args.gpu)\n\nfrom net import args\ninit(args)\n",
     "under Slurm": 'if "SLURM_LOCALID" in os.environ:\n    local = int(os.environ["SLURM_LOCALID"])\nelse:\n    local = 0\n'
     "torch.cuda.set_device(local)\n",
+    "by the name of a device": LOCAL
+    + 'device = torch.device(f"cuda:{local}" if torch.cuda.is_available() else "cpu")\n',
+    "by a name that is put together": LOCAL + 'torch.cuda.set_device("cuda:{}".format(local))\n',
+    "of the wrapper": LOCAL + "other = DDP(Net().to(local), device_ids=[local])\n",
+    "handed on in the environment": "os.environ['LOCAL_RANK'] = os.environ['SLURM_LOCALID']\n"
+    "torch.cuda.set_device(int(os.environ['LOCAL_RANK']))\n",
+    "handed on where no launcher is": "if 'SLURM_PROCID' in os.environ:\n"
+    "    os.environ.setdefault('LOCAL_RANK', os.environ['SLURM_LOCALID'])\n"
+    "torch.cuda.set_device(int(os.environ.get('LOCAL_RANK', 0)))\n",
+    "handed on by a helper": "class Env:\n    def __init__(self):\n        self._fill()\n"
+    "        self.local = int(os.environ['LOCAL_RANK'])\n\n"
+    "    def _fill(self):\n        number = int(os.environ['SLURM_LOCALID'])\n"
+    "        os.environ.update({'RANK': os.environ['SLURM_PROCID'], 'LOCAL_RANK': str(number)})\n\n"
+    "torch.cuda.set_device(Env().local)\n",
+    "under a flag of the command": "import argparse\nparser = argparse.ArgumentParser()\n"
+    "parser.add_argument('--spread', action='store_true')\nargs = parser.parse_args()\n"
+    "if args.spread:\n    torch.cuda.set_device(int(os.environ['SLURM_LOCALID']))\n",
 }
 OTHERWISE = {
     "of those that it sees": LOCAL + "torch.cuda.set_device(local % torch.cuda.device_count())\n",
     "the first": LOCAL + "torch.cuda.set_device(0)\n",
     "where there is more than one": LOCAL + "if torch.cuda.device_count() > 1:\n    torch.cuda.set_device(local)\n",
+    "under a flag that the command does not pass": "import argparse\nparser = argparse.ArgumentParser()\n"
+    "parser.add_argument('--all', action='store_true')\nargs = parser.parse_args()\n"
+    "if args.all:\n    torch.cuda.set_device(int(os.environ['SLURM_LOCALID']))\n",
+    "by the name of the first": LOCAL + 'device = torch.device("cuda:0")\n',
     "of GPUs that it shows itself": LOCAL
     + 'os.environ["CUDA_VISIBLE_DEVICES"] = "0,1"\ntorch.cuda.set_device(local)\n',
+}
+
+
+UNSAID = {
+    "of another launcher": 'torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))\n',
+    "the one that it sets itself": "os.environ['LOCAL_RANK'] = '0'\nlocal = os.environ['SLURM_LOCALID']\n"
+    "torch.cuda.set_device(int(os.environ['LOCAL_RANK']))\n",
+    "the rest of the number": "number = int(os.environ['SLURM_LOCALID']) % torch.cuda.device_count()\n"
+    "os.environ['LOCAL_RANK'] = str(number)\ntorch.cuda.set_device(int(os.environ['LOCAL_RANK']))\n",
+    "handed on where nothing comes": "def fill():\n"
+    "    if False:\n        os.environ['LOCAL_RANK'] = os.environ['SLURM_LOCALID']\n\n"
+    "torch.cuda.set_device(int(os.environ['LOCAL_RANK']))\n",
 }
 
 
 def bindings(folder: Path, taken: str) -> list[Finding]:
     """What gpu-binding says where four tasks a node see one GPU each and take theirs by `taken`."""
     (folder / "job.sh").write_text(
-        "#!/bin/bash\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-task=1\nsrun python train.py\n"
+        "#!/bin/bash\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-task=1\nsrun python train.py --spread\n"
     )
     program = f"{HEAD.replace('local_rank', 'unused')}{taken}{START}model = DDP(Net().cuda())\nmodel(1).backward()\n"
     (folder / "train.py").write_text(program)
@@ -169,5 +202,6 @@ def test_tasks_that_see_one_gpu_take_the_one_with_their_number(tmp_path: Path, t
     assert ("3 find no such device" in found[0].message) is stops
 
 
-def test_of_tasks_that_take_the_number_of_another_launcher_nothing_is_said(tmp_path: Path) -> None:
-    assert bindings(tmp_path, 'torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))\n') == []
+@pytest.mark.parametrize("taken", UNSAID.values(), ids=UNSAID)
+def test_of_tasks_that_take_another_number_nothing_is_said(tmp_path: Path, taken: str) -> None:
+    assert bindings(tmp_path, taken) == []

@@ -428,3 +428,44 @@ def test_an_exclusive_job_has_all_gpus_of_its_nodes(tmp_path: Path, exclusive: s
     )
     rules = {each.rule for each in check([tmp_path / "job.sh"]).findings}
     assert ("hostfile-slot-mismatch" in rules) is told
+
+
+FIT = 'import lightning as L\nL.Trainer(devices=4, num_nodes=2, strategy="ddp").fit(model, data)\n'
+TRAIN = "from torch.nn.parallel import DistributedDataParallel as DDP\nDDP(net)(batch).backward()\n"
+FOUR = "#SBATCH --ntasks-per-node=4\n#SBATCH --gres=gpu:4"
+TRAINER = "srun python fit.py"
+AGENT = "srun torchrun --nnodes {} --nproc_per_node 4 --rdzv_backend c10d --rdzv_endpoint $HEAD:29500 fit.py"
+JOBS = {
+    "no nodes": (FOUR, TRAINER, "", True),
+    "in an array": (f"{FOUR}\n#SBATCH --array=0-3", TRAINER, "", True),
+    "submitted with other options": (FOUR, TRAINER, "sbatch --time=$T job.sh", True),
+    "submitted with one node": (FOUR, TRAINER, "sbatch -N 1 job.sh", True),
+    "agents": ("#SBATCH --gres=gpu:4", AGENT.format(2), "", True),
+    "agents on fewer nodes": ("#SBATCH --gres=gpu:4\n#SBATCH -N 2", AGENT.format(4), "", True),
+    "nodes": (f"{FOUR}\n#SBATCH -N 2", TRAINER, "", False),
+    "as many nodes as tasks make": (f"{FOUR}\n#SBATCH -n 8", TRAINER, "", False),
+    "as many nodes as GPUs make": (f"{FOUR}\n#SBATCH -G 8", TRAINER, "", False),
+    "nodes by name": (f"{FOUR}\n#SBATCH -w node[01-02]", TRAINER, "", False),
+    "submitted with nodes": (FOUR, TRAINER, "sbatch -N 2 job.sh", False),
+    "submitted with anything": (FOUR, TRAINER, "sbatch $OPTIONS job.sh", False),
+    "agents on all nodes": ("#SBATCH --gres=gpu:4\n#SBATCH -N 2", AGENT.format(2), "", False),
+    "agents on as many as there are": ("#SBATCH --gres=gpu:4", AGENT.format("$SLURM_NNODES"), "", False),
+}
+
+
+@pytest.mark.parametrize(("lines", "start", "submits", "told"), JOBS.values(), ids=JOBS)
+def test_a_job_that_asks_for_fewer_nodes_than_it_counts_on(
+    tmp_path: Path, lines: str, start: str, submits: str, told: bool
+) -> None:
+    (tmp_path / "fit.py").write_text(FIT if start == TRAINER else TRAIN)
+    (tmp_path / "job.sh").write_text(f"#!/bin/bash\n{lines}\n{start}\n")
+    (tmp_path / "submit.sh").write_text(f"{submits}\n")
+    found = [each for each in check([tmp_path]).findings if each.rule == "slurm-tasks-mismatch"]
+    assert [each.severity for each in found] == (["error"] if told else [])
+
+
+def test_devices_that_a_config_may_tell_otherwise_are_not_counted(tmp_path: Path) -> None:
+    given = 'import lightning as L\nL.Trainer(devices=cfg.get("devices", 1), strategy="ddp").fit(model, data)\n'
+    (tmp_path / "fit.py").write_text(given)
+    (tmp_path / "job.sh").write_text(f"#!/bin/bash\n{FOUR}\n#SBATCH -N 1\n{TRAINER} +devices=4\n")
+    assert [each for each in check([tmp_path / "job.sh"]).findings if each.rule == "slurm-tasks-mismatch"] == []

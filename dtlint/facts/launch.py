@@ -127,12 +127,22 @@ def trainer_devices(plan: Plan) -> FactValue:
     if not isinstance(member, Member):
         return Unknown("the program has no Trainer of Lightning")
     devices = member.fields.get("devices")
+    if isinstance(devices, Value) and devices.origin.kind == "assumed":
+        return Unknown(f"the Trainer's devices are {devices.value} only where nothing else is told")
     if isinstance(devices, Value) and isinstance(devices.value, int) and devices.value > 0:
         return devices.value
     every = devices is None or (isinstance(devices, Value) and devices.value in (-1, "auto", "-1"))
     if not every:
         return Unknown("the Trainer's devices are not known")
     return plan.integer("cluster.gpus_per_node") or missing(plan, "cluster.gpus_per_node")
+
+
+@register("launch.default_nodes", "number", "nodes", (), "slurm")
+def default_nodes(plan: Plan) -> FactValue:
+    """The one node that Slurm gives a job whose #SBATCH lines ask for no number of them, and for nothing it follows
+    from.
+    """
+    return 1 if plan.collection("launch.unsaid_nodes") else Unknown("the job asks for nodes, or is none of Slurm's")
 
 
 @register("launch.asked_machines", "number", "machines", (), "deepspeed-launcher")

@@ -37,6 +37,9 @@ READ_ON_IMPORT = frozenset(("TORCH_DISTRIBUTED_DEBUG",))
 what a program sets later changes nothing.
 """
 
+_SETTING = ("update", "setdefault")
+"""Methods of os.environ that set variables."""
+
 
 class _Set(NamedTuple):
     """A statement that sets a variable."""
@@ -78,6 +81,30 @@ def worked_out(program: Program, name: str) -> Iterator[Place]:
                 place = place_of(program, module, Site(statement, scope, (), ()))
                 if value is not None and (isinstance(scope.node, ast.Module) or stands(place)):
                     yield place.at(value)
+
+
+def set_anywhere(program: Program, name: str) -> Iterator[Place]:
+    """The expressions to which statements, be they under conditions, set a variable of the program's own process."""
+    for module in program.modules.values():
+        for scope in module.scopes if name in module.source.text else ():
+            for site in scope.sites:
+                yield from (place_of(program, module, site).at(value) for value in _given(site.node, name))
+
+
+def _given(node: ast.AST, name: str) -> Iterator[ast.expr]:
+    """What a statement or call gives a variable: `os.environ["NAME"] = value`, `update`, `setdefault`."""
+    if isinstance(node, ast.Assign):
+        keys = (each.slice for each in node.targets if isinstance(each, ast.Subscript) and _is_environment(each.value))
+        pairs: Iterator[tuple[ast.expr | None, ast.expr]] = ((key, node.value) for key in keys)
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _is_environment(node.func.value):
+        pairs = _pairs(node) if node.func.attr in _SETTING else iter(())
+    else:
+        return
+    yield from (value for key, value in pairs if isinstance(key, ast.Constant) and key.value == name)
+
+
+def _is_environment(node: ast.expr) -> bool:
+    return dotted(node) in ENVIRONMENTS
 
 
 def _value_of(statement: ast.stmt, name: str) -> ast.expr | None:
@@ -124,7 +151,7 @@ def _told(module: Module, statement: ast.stmt) -> Iterator[tuple[str, Setting]]:
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
         told = _variable(module, statement)
         yield from (told,) if told is not None else ()
-    elif dotted(call.func.value) in ENVIRONMENTS and call.func.attr in ("update", "setdefault"):
+    elif dotted(call.func.value) in ENVIRONMENTS and call.func.attr in _SETTING:
         for name, value in _pairs(call):
             yield from _set_to(module, statement, name, value)
 

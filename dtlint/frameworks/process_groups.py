@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from dtlint.frameworks import Claim
 from dtlint.frameworks.environment_python import assigned
+from dtlint.frameworks.group_sizes import GROUPS, SPAWNING, size_claims
 from dtlint.frameworks.own_ports import own_port
 from dtlint.languages.python.calls import Call, argument, call_at, called, calls, passed
 from dtlint.languages.python.following import ways
@@ -18,12 +19,8 @@ from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import stands
 from dtlint.value import Value, written
 
-_TORCH = (
-    "torch.distributed.init_process_group",
-    "torch.distributed.distributed_c10d.init_process_group",
-)
 _STARTS = (
-    *_TORCH,
+    *GROUPS,
     "deepspeed.init_distributed",
     "accelerate.InitProcessGroupKwargs",
     "accelerate.utils.InitProcessGroupKwargs",
@@ -57,8 +54,6 @@ OWN_PORT = "own-port"
 ADDRESS = "address"
 """That of a process group that is told an address in the program."""
 _LOCAL = r"tcp://(localhost|127\.0\.0\.1|0\.0\.0\.0):"
-_SPAWNING = frozenset(("spawn", "start_processes", "Process", "notebook_launcher", "elastic_launch"))
-"""Calls by which a program starts ranks of its own, which meet on their machine."""
 _ASSIGNED = re.compile(r"""[\"']MASTER_ADDR[\"']\s*(?:\]\s*=(?!=)|[:,])""")
 """What sets the address, or hands it to a function that may: `["MASTER_ADDR"] =`, `setdefault("MASTER_ADDR", ...)`."""
 
@@ -67,15 +62,16 @@ def group_claims(program: Program) -> Iterator[Claim]:
     """The timeout of a program's process group, and where its ranks meet."""
     yield from timeout_claims(program)
     yield from _meeting_claims(program)
+    yield from size_claims(program)
 
 
 def _meeting_claims(program: Program) -> Iterator[Claim]:
     """That the ranks which a launcher starts meet where the environment says, and the address that the program itself
     sets there before, in the one place that does.
     """
-    found = [call for call in calls(program, _TORCH) if stands(call.place) is not False]
+    found = [call for call in calls(program, GROUPS) if stands(call.place) is not False]
     modules = program.modules.values()
-    if not found or any(not _SPAWNING.isdisjoint(module.called) for module in modules):
+    if not found or any(not SPAWNING.isdisjoint(module.called) for module in modules):
         return
     if not all(map(_by_environment, found)):
         yield from _own_address(found)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dtlint.frameworks.interpreter import program_name
-from dtlint.frameworks.options import Grammar, Split, split_options
+from dtlint.frameworks.options import Grammar, Split, is_hidden, split_options
 from dtlint.frameworks.wrappers import unwrap_all
 from dtlint.languages.shell.handed import exported, handed
 from dtlint.languages.shell.nested import SCRIPT_SUFFIXES, SHELLS
@@ -76,11 +76,11 @@ def _behind_shell(words: tuple[Word, ...]) -> tuple[Word, ...]:
 
 
 def _submitted(words: tuple[Word, ...], variables: dict[str, Word]) -> Start | None:
-    """The script that sbatch is given; what it wraps or reads from its input is none."""
+    """The script that sbatch is given, also behind options that are not known; what it wraps or reads is none."""
     from dtlint.frameworks.slurm.grammar import GRAMMAR
 
     split = split_options(words[1:], GRAMMAR)
-    if not split.rest or split.open or split.last("wrap") is not None:
+    if not split.rest or is_hidden(split.rest[0]) or split.last("wrap") is not None:
         return None
     options = words[1 : len(words) - len(split.rest)]
     export = split.last("export")

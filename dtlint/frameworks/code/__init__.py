@@ -117,7 +117,7 @@ def _of_processes(words: set[str]) -> Iterator[tuple[str, Collector]]:
         from dtlint.frameworks.code.devices import shared_devices
 
         yield "code.shared_devices", shared_devices
-    if words & {"set_device", "device"}:
+    if words & {"set_device", "device", "DistributedDataParallel"}:
         from dtlint.frameworks.code.numbered_devices import numbered_devices
 
         yield "code.numbered_devices", numbered_devices

@@ -7,6 +7,7 @@ pytorch/plugins/precision.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import cast
 
 from dtlint.frameworks import Claim, Member
 from dtlint.frameworks.deepspeed.values import known, number, whole_number
@@ -33,6 +34,7 @@ WAYS = ("strategy", "accelerator", "distributed_backend")
 """The argument that names the strategy, and those that did before 1.5 and 1.2."""
 _STARTED_BY_ITSELF = ("dp", "ddp2", "ddp_cpu", "ddp_spawn", "ddp_fork", "ddp_notebook", "horovod", "tpu_spawn")
 """Strategies for which Slurm starts no process of each GPU: one process has them all, or starts the others itself."""
+_ALL = "parallel.world_size"
 _OTHER_MACHINES = ("cpu", "mps", "tpu", "hpu", "ipu")
 
 
@@ -75,6 +77,42 @@ def launch_claims(keys: Keys, section: str, place: Span | None) -> Iterator[Clai
         yield Claim("launch.nodes", default(1, TOOL), path["launch.nodes"][0])
     yield from one(keys, path["launch.nodes"], "launch.nodes", whole_number)
     yield from one(keys, path["launch.processes_per_node"], "launch.processes_per_node", devices)
+    yield from counted_claims(keys, section)
+
+
+def counted_claims(keys: Keys, section: str) -> Iterator[Claim]:
+    """The processes that the Trainer counts on, where it is told the devices of a node: that many on each node. An
+    environment of its own (`plugins`) may start others; the one device of the strategy that it takes by itself counts
+    nobody.
+
+    Lightning 062199a (2.5) fabric/plugins/environments/torchelastic.py, validate_settings.
+    """
+    path = names(section)
+    each, nodes = _devices_of(keys, path), _nodes(keys, path) or default(1, TOOL)
+    way = next((told for name in WAYS if (told := keys.known(f"{section}.{name}")) is not None), None)
+    if each is None or own_start(way) is not None or keys.node(f"{section}.plugins") is not None:
+        return
+    counted = _product(each, nodes)
+    alone = isinstance(counted, Value) and counted.value == 1 and strategy_of(keys, section).kind == "auto"
+    if counted is not None and not alone:
+        yield Claim("launch.counted_processes", counted, path["launch.nodes"][0])
+
+
+def _product(each: Setting, nodes: Setting) -> Value | Unknown | None:
+    """Devices times nodes, where one of the two may stand for the number of all processes; None where one is only what
+    holds if nothing else is told (`cfg.get("devices", 1)`).
+    """
+    if any(isinstance(count, Value) and count.origin.kind == "assumed" for count in (each, nodes)):
+        return None
+    told = [known(each), known(nodes)]
+    if all(isinstance(count, int) and count > 0 for count in told):
+        last = nodes if isinstance(nodes, Value) and nodes.origin.kind == "written" else each
+        return cast("Value", last)._replace(value=cast("int", told[0]) * cast("int", told[1]))
+    hidden = [count for count in (each, nodes) if isinstance(count, Unknown)]
+    whole = next((count for count in told if isinstance(count, int) and count > 0), None)
+    if len(hidden) != 1 or whole is None or hidden[0].means != _ALL:
+        return None
+    return hidden[0]._replace(means=f"{_ALL} * {whole}")
 
 
 def training_claims(keys: Keys, section: str) -> Iterator[Claim]:

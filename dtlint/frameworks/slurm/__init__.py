@@ -47,6 +47,7 @@ def read_directives(words: Sequence[Word], late: Sequence[Sequence[Word]] = ()) 
         **_collections(split, "sbatch"),
         "launch.allocation": (_step(_first_of(kept, split), split),),
         "launch.lost": tuple(_late(late)),
+        "launch.unsaid_nodes": _unsaid_nodes(kept[0], split),
         **mounts(split),
     }
     return Reading("sbatch", place, _allocation(split), _image(split), collections=collections)
@@ -116,6 +117,7 @@ def _each_line(words: Sequence[Word]) -> Split:
         tuple(option for split in splits for option in split.options),
         tuple(option for split in splits for option in split.unknown),
         tuple(word for split in splits for word in split.rest),
+        next((split.open for split in splits if split.open), ""),
     )
 
 
@@ -282,6 +284,18 @@ def _untold_tasks(first: Word, split: Split) -> tuple[Member, ...]:
     if any(split.last(name) is not None for name in ("ntasks-per-gpu", "gpus-per-task", "tres-per-task")):
         return ()
     return (Member(first.place, texts(first.place, limited="default")),)
+
+
+_SAYING_NODES = ("nodes", "nodelist", "nodefile", "ntasks", "gpus", "ntasks-per-gpu")
+"""Options from which the number of nodes follows, or that may take several."""
+
+
+def _unsaid_nodes(first: Word, split: Split) -> tuple[Member, ...]:
+    """A member where the lines leave the number of nodes to Slurm, which gives one then (sbatch's man page, --nodes); a
+    user may still tell sbatch more.
+    """
+    said = split.open or any(split.last(name) is not None for name in _SAYING_NODES)
+    return () if said else (Member(first.place, {}),)
 
 
 def _is_limited(split: Split, nodes: Setting | None) -> bool:
