@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from dtlint.api import check
+from all_run import check_all
 
 FSDP = """torchrun --nproc_per_node 8 train.py --model_name_or_path local/model --bf16 True --output_dir out \\
   --per_device_train_batch_size {micro} --model_max_length 2048 --gradient_accumulation_steps 4 \\
@@ -23,7 +22,7 @@ VERL = """python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.tra
 
 
 def told(rule):
-    findings = check(["."]).findings
+    findings = check_all().findings
     return [(each.severity, [remedy.text for remedy in each.remedies]) for each in findings if each.rule == rule]
 
 
