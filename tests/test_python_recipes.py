@@ -397,13 +397,31 @@ SHAPE = "seq_length=4096, micro_batch_size=2"
     ("body", "config", "count", "micro", "length"),
     [
         (f"get_forward_backward_func()({STEP}, num_microbatches=8, {SHAPE})", "", 8, 2, 4096),
-        (f"run = get_forward_backward_func()\n    run({STEP}, num_microbatches=args.steps_per_batch, {SHAPE})", "", 16, 2, 4096),
+        (
+            f"run = get_forward_backward_func()\n    run({STEP}, num_microbatches=args.steps_per_batch, {SHAPE})",
+            "",
+            16,
+            2,
+            4096,
+        ),
         # the shape is not looked at where each micro-batch sends its own
-        (f"get_forward_backward_func()({STEP}, num_microbatches=8, {SHAPE})", ", variable_seq_lengths=True", 8, None, None),
+        (
+            f"get_forward_backward_func()({STEP}, num_microbatches=8, {SHAPE})",
+            ", variable_seq_lengths=True",
+            8,
+            None,
+            None,
+        ),
         (f"get_forward_backward_func()({STEP}, num_microbatches=len(batches), {SHAPE})", "", None, 2, 4096),
         ("train_step(model)", "", None, None, None),
         # an evaluation says nothing of the steps that train
-        (f"run = get_forward_backward_func()\n    run({STEP.replace('False', 'True')}, num_microbatches=1)", "", None, None, None),
+        (
+            f"run = get_forward_backward_func()\n    run({STEP.replace('False', 'True')}, num_microbatches=1)",
+            "",
+            None,
+            None,
+            None,
+        ),
     ],
 )
 def test_micro_batches_are_those_that_the_schedule_is_told(
