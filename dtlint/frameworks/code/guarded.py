@@ -139,8 +139,8 @@ def _fills_groups(guarded: _Guarded, reached: Reached) -> bool:
 
 def _is_its_own(guarded: _Guarded, reached: Reached) -> bool:
     """Whether the call is made of an object that the ranks that pass have made behind the same condition, for
-    themselves: `if rank == 0: trainer = Trainer(devices=1); trainer.test()`. What is taken of a tensor over a mesh stays
-    a part of it.
+    themselves: `if rank == 0: trainer = Trainer(devices=1); trainer.test()`. What is made of a tensor over a mesh
+    stays a part of it.
     """
     node = guarded.place.node
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or guarded.guard is None:

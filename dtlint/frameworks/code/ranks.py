@@ -183,7 +183,7 @@ def _side(place: Place, test: ast.expr, holds: bool, depth: int) -> Side:
 
 
 def _of_several(place: Place, test: ast.BoolOp, holds: bool, depth: int) -> Side:
-    """`a and b` is one-sided if a part is; `a or b` only if every part is that does not ask for ranks at all, and that is
+    """`a and b` is one-sided if a part is; `a or b` only if every part is that does not ask for ranks at all, and is
     not certain to leave it to the others (`if rank0_only and rank != 0: return`, called with rank0_only=True).
     """
     joint = isinstance(test.op, ast.And) is holds

@@ -136,8 +136,8 @@ def _wrapped(program: Program) -> Iterator[Claim]:
 
 
 def _stepped(program: Program, start: Call) -> Iterator[Claim]:
-    """The batch as the steps that train hand it to the schedule. Without Megatron's arguments no number of micro-batches
-    is one that is taken unasked.
+    """The batch as the steps that train hand it to the schedule. Without Megatron's arguments no number is taken
+    unasked.
     """
     steps = tuple(call for call in _schedule_calls(program) if not _is_true(argument(call, "forward_only")))
     count = _agreed(steps, _COUNT)
