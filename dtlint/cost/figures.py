@@ -30,6 +30,7 @@ class Shape(NamedTuple):
     latent: LatentAttention | None
     trainable: float | None
     fused_loss: bool = False
+    plain_loss: bool = False
 
 
 class Layout(NamedTuple):

@@ -39,6 +39,7 @@ def shape_of(values: Values) -> Shape:
         if count_in(values, "model.lora_rank", 0)
         else None,
         fused_loss=bool(values.get("model.fused_loss")),
+        plain_loss=bool(values.get("model.plain_loss")),
     )
 
 
