@@ -26,7 +26,7 @@ from dtlint.value import Value, written
 _EQUALISED = re.compile(
     r"drop_last(?!\s?=\s?False)|\bJoin\b|cycle|\.repeat\(|itertools\.repeat|StopIteration|pad(ded|ding)?_?\("
     r"|even_batches|with_epoch|resampled\s*=\s*True|ddp_equalize|ResampledShards|ReduceOp\.M(IN|AX)|all_gather|broadcast"
-    r"|%\s*(\w+\.)*(get_)?world|(?<!1\) )//\s*(\w+\.)*(get_)?world|[Mm]in\(len|islice\([^)]*(steps|batches|world)"
+    r"|%\s*(\w+\.)*(get_)?world|(?<!1\) )//\s*(\w+\.)*(get_)?world|[Mm]in\(len|islice\([^()]{0,60}(steps|batches)"
 )
 """Words of a loader and its dataset that may make the shards equal, or have the ranks agree on the end."""
 _NAMES = re.compile(r"model|net|fsdp|transformer|module|gpt|llm", re.IGNORECASE)

@@ -82,7 +82,8 @@ class Shard(NamedTuple):
 def shards(program: Program) -> tuple[Member, ...]:
     """The collection `code.shards`: `shard`, what each rank takes of the samples, `joinable`, whether DDP wraps the
     model, whose exchanges Join can answer, `files`, whether the ranks deal out whole files, `last`, whether the last
-    rank alone gets less, `stream`, whether a stream of datasets is split, `count`, how many things are dealt, `evaluates`, whether the loop evaluates.
+    rank alone gets less, `stream`, whether a stream of datasets is split, `count`, how many things are dealt,
+    `evaluates`, whether the loop evaluates (evaluated_shards).
 
     Only where a loop that goes backward certainly runs to the end of what the rank took.
     """
