@@ -188,7 +188,7 @@ def _of_several(place: Place, test: ast.BoolOp, holds: bool, depth: int) -> Side
     """
     joint = isinstance(test.op, ast.And) is holds
     sides = [_side(place, value, holds, depth + 1) for value in test.values]
-    if joint:
+    if joint or not any(sides):
         return next((side for side in sides if side), "")
     asked = [
         side
