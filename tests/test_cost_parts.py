@@ -220,6 +220,17 @@ def test_logits_of_the_last_stage() -> None:
     assert memory(small(**alone, model__fused_loss=True)).parts["logits"] == 1024 * 51200 * 2
 
 
+def test_logits_of_a_loss_that_is_known_to_be_plain_reach_their_usual_size_at_least() -> None:
+    """Llama 3.1 8B under torchtitan on eight H100 reserved 82.4 GiB with two sequences of 8,192 tokens each, and 77.0
+    GiB compiled (torchtitan benchmarks/llama3_h100_202412_torchtitan.md, table 1).
+    """
+    alone = {"framework": "fsdp", "parallel__tensor": 1, "sharding__stage": 3}
+    least = [
+        memory(small(**alone, model__plain_loss=plain), bound="optimistic").parts["logits"] for plain in (False, True)
+    ]
+    assert least == [1024 * 51200 * 3, 1024 * 51200 * 10]
+
+
 def test_fsdp_gathers_two_units_and_the_root() -> None:
     job = small(framework="fsdp", parallel__tensor=1, sharding__stage=3, precision__reduce="bf16")
     unit, matrix = 1024 * 128 * 20 + 2 * 1024 * 4096 + 2048, 51200 * 1024

@@ -507,3 +507,45 @@ strategy = nl.MegatronStrategy(tensor_model_parallel_size=2, ddp=ddp{more})
 llm.train(model=llm.GPTModel(config), data=data, trainer=nl.Trainer(devices=8, num_nodes=1, strategy=strategy))
 """
     assert [each.split()[0] for each in inert(tmp_path, {"train.py": text})] == told
+
+
+JOB = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gres=gpu:8\n{tasks}srun {command}\n"
+ONE, EIGHT = ("#SBATCH --ntasks-per-node=1\n", "#SBATCH --ntasks-per-node=8\n")
+GPT_WORDS = "megatron_gpt_pretraining.py trainer.num_nodes=2 model.tensor_model_parallel_size=2"
+RECIPE = """
+from nemo import lightning as nl
+from nemo.collections import llm
+
+strategy = nl.MegatronStrategy(tensor_model_parallel_size=2)
+trainer = nl.Trainer(devices=8, num_nodes=2, max_steps=100, strategy=strategy)
+llm.train(model=model, data=data, trainer=trainer)
+"""
+
+
+class TestTasks:
+    """NeMo runs under Lightning's Trainer, which takes a task of Slurm for each device."""
+
+    @pytest.mark.parametrize(
+        ("tasks", "command", "told"),
+        [
+            (ONE, f"python {GPT_WORDS} trainer.devices=8", True),
+            ("", f"python {GPT_WORDS} trainer.devices=8", True),  # one task a node
+            (EIGHT, f"python {GPT_WORDS} trainer.devices=8", False),
+            (ONE, f"python {GPT_WORDS}", False),  # the config that is not here says how many
+            (ONE, f"python {GPT_WORDS} trainer.devices=8 +cluster_type=BCP", False),
+            (ONE, "torchrun --nnodes 2 --nproc_per_node 8 --rdzv_backend c10d --rdzv_endpoint a:29500 "
+             f"{GPT_WORDS} trainer.devices=8", False),
+            (ONE, "python train.py --config-path=conf --config-name=gpt exp_manager.name=x trainer.num_nodes=2", True),
+            (EIGHT, "python train.py --config-path=conf --config-name=gpt exp_manager.name=x trainer.num_nodes=2", False),
+            (ONE, "python recipe.py", True),
+            (EIGHT, "python recipe.py", False),
+            ("#SBATCH --exclusive\n#SBATCH --cpus-per-task=12\n", "python recipe.py", False),
+        ],
+    )  # fmt: skip
+    def test_one_for_each_device(self, tmp_path, tasks, command, told):
+        (tmp_path / "conf").mkdir()
+        (tmp_path / "conf" / "gpt.yaml").write_text(GPT.replace("num_nodes: 4", "num_nodes: 2"), encoding="utf-8")
+        (tmp_path / "recipe.py").write_text(RECIPE, encoding="utf-8")
+        (tmp_path / "job.sh").write_text(JOB.format(tasks=tasks, command=command), encoding="utf-8")
+        rules = {finding.rule for finding in check([tmp_path / "job.sh"]).findings}
+        assert ("slurm-tasks-mismatch" in rules) is told

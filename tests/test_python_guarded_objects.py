@@ -156,3 +156,18 @@ def test_an_engine_of_ignite_sums_its_metrics_over_the_ranks(made: str, turn: st
 )
 def test_what_an_engine_of_ignite_runs_on_the_first_rank(registered: str, expected: list[tuple[str, ...]]) -> None:
     assert guarded(IGNITE.format(made=EVALUATOR, turn="evaluator.run(loader)", registered=registered)) == expected
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        ("dist.all_reduce(loss, dist.ReduceOp.SUM, mpu.get_data_parallel_group())", False),
+        ("dist.broadcast(loss, 0, node_group())", False),
+        ("dist.barrier(mpu.get_model_parallel_group())", False),
+        ("dist.all_reduce(grouped(loss))", True),
+        ("dist.barrier()", True),
+    ],
+)
+def test_a_group_that_a_function_gives_is_one_of_some_ranks(call: str, told: bool) -> None:
+    text = f"import torch.distributed as dist\nfrom net import loss, mpu\nif dist.get_rank() == 0:\n    {call}\n"
+    assert bool(guarded(f"{text}loss.backward()\n")) is told

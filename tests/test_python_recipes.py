@@ -371,3 +371,67 @@ def test_megatron_core_as_a_library_takes_no_format_unasked(tmp_path: Path) -> N
     """
     found = run(tmp_path, {"train.py": text, "launch.sh": "torchrun --nproc_per_node 8 train.py\n"})
     assert shown(found, "framework", "parallel.tensor", "precision.compute") == ["megatron", 2, None]
+
+
+SCHEDULED = """
+    import argparse
+    from megatron.core import parallel_state
+    from megatron.core.pipeline_parallel import get_forward_backward_func
+    from megatron.core.transformer import TransformerConfig
+    from net import forward_step, batches, optimizer, build
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--steps-per-batch", type=int, default=16)
+    args = parser.parse_args()
+    parallel_state.initialize_model_parallel(2, 4)
+    model = build(TransformerConfig(num_layers=32, hidden_size=4096, num_attention_heads=32{config}))
+
+    {body}
+    optimizer.step()
+"""
+STEP = "forward_step_func=forward_step, data_iterator=batches, model=model, forward_only=False"
+SHAPE = "seq_length=4096, micro_batch_size=2"
+
+
+@pytest.mark.parametrize(
+    ("body", "config", "count", "micro", "length"),
+    [
+        (f"get_forward_backward_func()({STEP}, num_microbatches=8, {SHAPE})", "", 8, 2, 4096),
+        (
+            f"run = get_forward_backward_func()\n    run({STEP}, num_microbatches=args.steps_per_batch, {SHAPE})",
+            "",
+            16,
+            2,
+            4096,
+        ),
+        # the shape is not looked at where each micro-batch sends its own
+        (
+            f"get_forward_backward_func()({STEP}, num_microbatches=8, {SHAPE})",
+            ", variable_seq_lengths=True",
+            8,
+            None,
+            None,
+        ),
+        (f"get_forward_backward_func()({STEP}, num_microbatches=len(batches), {SHAPE})", "", None, 2, 4096),
+        ("train_step(model)", "", None, None, None),
+        # an evaluation says nothing of the steps that train
+        (
+            f"run = get_forward_backward_func()\n    run({STEP.replace('False', 'True')}, num_microbatches=1)",
+            "",
+            None,
+            None,
+            None,
+        ),
+    ],
+)
+def test_micro_batches_are_those_that_the_schedule_is_told(
+    tmp_path: Path, body: str, config: str, count: int | None, micro: int | None, length: int | None
+) -> None:
+    """Megatron-LM's arguments train one micro-batch unasked; a program without them tells the schedule a number."""
+    files = {
+        "train.py": SCHEDULED.format(body=body, config=config),
+        "launch.sh": "torchrun --nproc_per_node 16 train.py\n",
+    }
+    found = run(tmp_path, files)
+    assert shown(found, "framework", "parallel.pipeline", "schedule.microbatches") == ["megatron", 4, count]
+    assert shown(found, "batch.micro", "data.sequence_length") == [micro, length]

@@ -190,14 +190,30 @@ def test_asynchronous_tensor_parallelism_needs_a_compiled_model():
 @pytest.mark.parametrize(
     ("name", "flavor", "expected"),
     [
-        ("llama3", "8B", {"model.name": "meta-llama/Meta-Llama-3-8B"}),
-        ("deepseek_v3", "671B", {"model.name": "deepseek-ai/DeepSeek-V3"}),
+        ("llama3", "8B", {"model.name": "meta-llama/Meta-Llama-3-8B", "model.plain_loss": True}),
+        ("deepseek_v3", "671B", {"model.name": "deepseek-ai/DeepSeek-V3", "model.plain_loss": True}),
         ("llama3", "debugmodel", {}),
         ("mymodel", "8B", {}),
     ],
 )
 def test_flavors(name, flavor, expected):
     assert read(f"[model]\nname = '{name}'\nflavor = '{flavor}'\n") == expected
+
+
+@pytest.mark.parametrize(
+    ("keys", "options", "plain"),
+    [
+        ("", (), True),
+        ("[compile]\nenable = false\n", (), True),
+        ("[compile]\nenable = true\n", (), None),
+        ("[training]\ncompile = true\n", (), None),
+        ("", ("--compile.enable",), None),
+        ("[parallelism]\ntensor_parallel_degree = 2\n", (), None),
+        ("[experimental]\ncustom_import = 'mine'\n", (), None),
+    ],
+)
+def test_the_loss_goes_over_whole_logits_unless_it_is_compiled(keys, options, plain):
+    assert read(f"[model]\nname = 'llama3'\nflavor = '8B'\n{keys}", *options).get("model.plain_loss") is plain
 
 
 def test_the_command_line_counts_more_than_the_file():

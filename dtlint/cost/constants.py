@@ -190,6 +190,10 @@ LOGIT_BYTES = Spread(3.0, 13.0, 16.0)
 """Bytes per logit of a plain PyTorch loss: 16-bit logits 2, fp32 copy 4, log-softmax 4, gradient 2 to 4; fused or
 chunked losses need less."""
 
+LOGIT_BYTES_PLAIN = Spread(10.0, 13.0, 16.0)
+"""The same where nothing fuses or cuts it: the forward pass ends with logits 2, fp32 copy 4 and log-softmax 4, and the
+backward pass holds log-softmax, its gradient and that of the logits, 4 each (torch.nn.functional.cross_entropy)."""
+
 LOGIT_BYTES_FUSED = Spread(0.0, 2.0, 4.0)
 """Bytes per logit where the loss is computed in pieces: nothing but one piece (Liger Kernel), or all logits in 16 bits
 beside the fp32 copy of one (torchtune's chunked loss)."""

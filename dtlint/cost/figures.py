@@ -31,6 +31,7 @@ class Shape(NamedTuple):
     trainable: float | None
     fused_loss: bool = False
     references: int = 0
+    plain_loss: bool = False
 
 
 class Layout(NamedTuple):

@@ -46,6 +46,7 @@ NAMES = (
     "model.hidden", "model.ffn", "model.heads", "model.kv_heads", "model.head_dim", "model.vocab", "model.experts",
     "model.experts_per_token", "model.expert_ffn", "model.shared_expert_ffn", "model.moe_layers",
     "model.latent_attention", "model.gated_mlp", "model.tied_embeddings", "model.lora_rank", "model.fused_loss",
+    "model.plain_loss",
     "model.trainable_parameters", "model.reference_copies", "data.sequence_length", "parallel.world_size",
     "parallel.data", "parallel.tensor",
     "parallel.pipeline", "parallel.virtual_pipeline", "parallel.context", "parallel.ulysses", "parallel.expert",

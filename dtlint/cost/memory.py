@@ -246,6 +246,8 @@ def _logits(job: Job, stage: Stage, bound: Bound) -> float:
         return 0.0
     parallel = job.style == "megatron" or job.framework in ("megatron-deepspeed", "gpt-neox")
     spread = constants.LOGIT_BYTES_PARALLEL if parallel else constants.LOGIT_BYTES
+    if job.shape.plain_loss and not parallel:
+        spread = constants.LOGIT_BYTES_PLAIN
     if job.shape.fused_loss:
         spread = constants.LOGIT_BYTES_FUSED
     each: float = getattr(spread, bound)

@@ -40,6 +40,7 @@ def shape_of(values: Values) -> Shape:
         else None,
         fused_loss=bool(values.get("model.fused_loss")),
         references=count_in(values, "model.reference_copies", 0),
+        plain_loss=bool(values.get("model.plain_loss")),
     )
 
 

@@ -160,6 +160,7 @@ def _of_data(words: set[str]) -> Iterator[tuple[str, Collector]]:
 
         yield "code.loaders", loaders
     if "backward" in words:
+        from dtlint.frameworks.code.evaluated_shards import evaluated_shards
         from dtlint.frameworks.code.floored_batches import floored_batches
         from dtlint.frameworks.code.gathers import local_losses
         from dtlint.frameworks.code.held_steps import held_steps
@@ -175,7 +176,7 @@ def _of_data(words: set[str]) -> Iterator[tuple[str, Collector]]:
         yield "code.overscaled_losses", overscaled_losses
         yield "config.conflicts", lambda of: (*rescaled_losses(of), *held_steps(of))
         yield "code.replicas", replicas
-        yield "code.shards", shards
+        yield "code.shards", lambda of: (*shards(of), *evaluated_shards(of))
 
 
 def _of_training() -> Iterator[tuple[str, Collector]]:

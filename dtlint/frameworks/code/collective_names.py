@@ -9,7 +9,7 @@ from dtlint.frameworks.code.buffers import sends_buffers
 from dtlint.frameworks.code.engines import runs_metrics
 from dtlint.frameworks.code.objects import UNKNOWN, kinds, makers
 from dtlint.frameworks.pytorch.names import DDP, FSDP1
-from dtlint.languages.python.bindings import dotted, enclosing_class
+from dtlint.languages.python.bindings import dotted, enclosing_class, last_word
 from dtlint.languages.python.calls import argument, call_at, called, passed
 from dtlint.languages.python.constants import evaluate
 from dtlint.languages.python.following import ways
@@ -198,11 +198,18 @@ def _spans_all(place: Place, node: ast.Call, word: str) -> bool:
     if word == "new_group":
         return not any(keyword.arg == "use_local_synchronization" for keyword in node.keywords)
     groups = [keyword.value for keyword in node.keywords if keyword.arg in ("group", "device_mesh")]
-    groups += [
-        item for item in node.args if "group" in place.module.text(item).lower() and not isinstance(item, ast.Call)
-    ]
+    groups += [item for index, item in enumerate(node.args) if _is_named_group(place, item, index, word)]
     hidden = any(isinstance(item, ast.Starred) for item in node.args) or any(item.arg is None for item in node.keywords)
     return not hidden and all(_is_world(place, group) for group in groups)
+
+
+def _is_named_group(place: Place, item: ast.expr, index: int, word: str) -> bool:
+    """Whether an argument is a group by its name; what a function makes first is the tensor, but for a barrier
+    (`all_reduce(grouped(x))`, `all_reduce(x, op, get_data_parallel_group())`).
+    """
+    if not isinstance(item, ast.Call):
+        return "group" in place.module.text(item).lower()
+    return (index > 0 or "barrier" in word) and "group" in last_word(item.func).lower()
 
 
 def _is_world(place: Place, group: ast.expr) -> bool:

@@ -187,7 +187,7 @@ def _is_backward(node: ast.AST) -> bool:
 
 def _exits(program: Program, loop: ast.For | ast.While) -> Iterator[_Exit]:
     """The exits of a loop itself that may be taken; those of loops and functions within it are not its own."""
-    for node, guards in _statements(loop):
+    for node, guards in statements(loop):
         if isinstance(node, ast.Break | ast.Continue | ast.Return) and not _is_never_run(program, guards):
             yield _Exit(node, guards)
 
@@ -196,7 +196,7 @@ def _is_never_run(program: Program, guards: tuple[Guard, ...]) -> bool:
     return any(is_off(program, guard) for guard in guards)
 
 
-def _statements(loop: ast.For | ast.While) -> Iterator[tuple[ast.stmt, tuple[Guard, ...]]]:
+def statements(loop: ast.For | ast.While) -> Iterator[tuple[ast.stmt, tuple[Guard, ...]]]:
     """The statements of one turn of a loop, outside loops and functions within it, with their conditions in it."""
     waiting: list[tuple[ast.stmt, tuple[Guard, ...]]] = [(node, ()) for node in loop.body]
     while waiting:
@@ -213,7 +213,7 @@ def _catching(place: Place, loop: ast.For | ast.While) -> Iterator[ast.ExceptHan
     """The handlers that go on with the loop after an exception of a backward pass, each rank for itself."""
     if _any_collective(place.module, loop):
         return
-    for node, _ in _statements(loop):
+    for node, _ in statements(loop):
         if isinstance(node, ast.Try) and any(map(_is_backward, _inside(node.body))):
             yield from (each for each in node.handlers if _goes_on(each) and not _stops_several(place, each))
 

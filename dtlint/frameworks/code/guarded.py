@@ -79,7 +79,7 @@ def _missed(search: Search, guarded: _Guarded) -> Reached | None:
     reached = search.reached(guarded.place, 0)
     if reached is None or _fills_groups(guarded, reached) or _names_peer(guarded, reached):
         return None
-    if _listens(guarded, reached) or _is_answered(search, guarded, reached) or _is_its_own(guarded):
+    if _listens(guarded, reached) or _is_answered(search, guarded, reached) or _is_its_own(guarded, reached):
         return None
     if _makes_group(guarded):
         return None
@@ -137,12 +137,15 @@ def _fills_groups(guarded: _Guarded, reached: Reached) -> bool:
     return reached.collective.of_mesh and guard is not None and asks_for_mesh_rank(guarded.place, guard)
 
 
-def _is_its_own(guarded: _Guarded) -> bool:
+def _is_its_own(guarded: _Guarded, reached: Reached) -> bool:
     """Whether the call is made of an object that the ranks that pass have made behind the same condition, for
-    themselves: `if rank == 0: trainer = Trainer(devices=1); trainer.test()`.
+    themselves: `if rank == 0: trainer = Trainer(devices=1); trainer.test()`. What is made of a tensor over a mesh
+    stays a part of it.
     """
     node = guarded.place.node
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or guarded.guard is None:
+        return False
+    if reached.collective.of_mesh:
         return False
     made = bindings_at(guarded.place, node.func.value.id) if isinstance(node.func.value, ast.Name) else []
     behind = (any(guard.test is guarded.guard.test for guard in binding.guards) for binding in made)

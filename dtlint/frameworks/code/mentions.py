@@ -54,17 +54,18 @@ def passes(program: Program) -> Iterator[tuple[Place, Site]]:
     """The backward passes of a program, and the calls that lead to them by way of its functions."""
     for module in program.modules.values():
         for site in module.called.get("backward", ()):
-            yield from _leading_to(program, module, site, _MAX_LEVELS)
+            yield from leading_to(program, module, site, _MAX_LEVELS)
 
 
-def _leading_to(program: Program, module: Module, site: Site, levels: int) -> Iterator[tuple[Place, Site]]:
+def leading_to(program: Program, module: Module, site: Site, levels: int) -> Iterator[tuple[Place, Site]]:
+    """A call, and the calls that lead to it by way of functions of the program."""
     yield place_of(program, module, site), site
     function = enclosing_function(site.scope)
     if function is None or not levels:
         return
     for caller, call in islice(callers(program, Definition(module, function)), _MAX_CALLERS):
         if enclosing_function(call.scope) is not function:
-            yield from _leading_to(program, caller, call, levels - 1)
+            yield from leading_to(program, caller, call, levels - 1)
 
 
 def turned_over(site: Site) -> Iterator[ast.expr]:

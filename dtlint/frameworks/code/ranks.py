@@ -8,11 +8,14 @@ from collections.abc import Iterator
 from typing import Literal
 
 from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.choices import options
+from dtlint.languages.python.constants import evaluate
 from dtlint.languages.python.names import attribute_bindings, lookup, qualified
-from dtlint.languages.python.places import Place
+from dtlint.languages.python.places import Budget, Place
 from dtlint.languages.python.program import definition
 from dtlint.languages.python.reaching import reaching
 from dtlint.languages.python.tree import Binding, Guard, Scope
+from dtlint.value import Value
 
 Side = Literal["", "first", "others", "some"]
 """Which ranks pass: "" all or not known, the first, all but the first, or some other part of them."""
@@ -180,15 +183,37 @@ def _side(place: Place, test: ast.expr, holds: bool, depth: int) -> Side:
 
 
 def _of_several(place: Place, test: ast.BoolOp, holds: bool, depth: int) -> Side:
-    """`a and b` is one-sided if a part is; `a or b` only if every part is that does not ask for ranks at all."""
+    """`a and b` is one-sided if a part is; `a or b` only if every part is that does not ask for ranks at all, and is
+    not certain to leave it to the others (`if rank0_only and rank != 0: return`, called with rank0_only=True).
+    """
     joint = isinstance(test.op, ast.And) is holds
     sides = [_side(place, value, holds, depth + 1) for value in test.values]
-    if joint:
+    if joint or not any(sides):
         return next((side for side in sides if side), "")
     asked = [
-        side for value, side in zip(test.values, sides, strict=True) if side or not is_alone(place, Guard(value, holds))
+        side
+        for value, side in zip(test.values, sides, strict=True)
+        if side or not (is_alone(place, Guard(value, holds)) or _may_be(place, value, holds=not holds))
     ]
     return asked[0] if asked and all(asked) and len(set(asked)) == 1 else ""
+
+
+def _may_be(place: Place, switch: ast.expr, *, holds: bool) -> bool:
+    """Whether a switch is on (or off) by what the program itself says, for one of its calls at least."""
+    if isinstance(switch, ast.UnaryOp) and isinstance(switch.op, ast.Not):
+        return _may_be(place, switch.operand, holds=not holds)
+    if not isinstance(switch, ast.Name | ast.Attribute) or _asked_again(place, switch):
+        return False
+    told = (option.value for option in options(evaluate(place._replace(node=switch, guards=(), budget=Budget()))))
+    plain = (each.value for each in told if isinstance(each, Value) and each.origin.kind == "written")
+    return any(isinstance(value, bool) and value is holds for value in plain)
+
+
+def _asked_again(place: Place, switch: ast.Name | ast.Attribute) -> bool:
+    """Whether another condition around a place asks for the same switch, so that it may not be reached with it."""
+    asked = [list(ast.walk(guard.test)) for guard in place.guards if guard.test is not None]
+    others = (node for nodes in asked if switch not in nodes for node in nodes)
+    return any(isinstance(node, ast.Name | ast.Attribute) and dotted(node) == dotted(switch) for node in others)
 
 
 def _of_comparison(place: Place, test: ast.Compare, holds: bool) -> Side:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dtlint.frameworks.code.collective_names import OPEN, Collective, collective_at
+from dtlint.frameworks.code.collective_names import ALWAYS, OPEN, SHARDED, Collective, collective_at
 from dtlint.frameworks.code.ranks import Side, asks_for_ranks, is_alone, side_of
 from dtlint.frameworks.code.serving import endless
 from dtlint.frameworks.pytorch.step_area import called_function, functions_given
@@ -31,6 +31,8 @@ _FOR_FIRST = frozenset(
     )
 )
 """Decorators of functions that run on the first rank only."""
+_TAKING = frozenset(("dict", "list", "set", "sorted", "tuple"))
+"""Functions that run a generator to its end."""
 _REGISTERING = frozenset(("add_event_handler",))
 """Methods of an engine that calls the function which they are given later, on each rank that has given it."""
 
@@ -79,7 +81,7 @@ class Search:
         if own is not None:
             return Reached(own, place)
         helper = _called(place) if depth < _MAX_DEPTH else None
-        if helper is None:
+        if helper is None or (_is_generator(helper.scope) and not _is_run_through(place)):
             return None
         found = self._in_function(helper, depth + 1)
         return found._replace(through=helper.scope.name.rpartition(".")[2]) if found is not None else None
@@ -93,12 +95,13 @@ class Search:
 
     def _first(self, helper: Definition, depth: int) -> Reached | None:
         """The first collective of a function that no condition but "are there several ranks" stands around."""
-        if first_only(helper.scope) is not None or _is_generator(helper.scope):
+        if first_only(helper.scope) is not None:
             return None
         for place, site in _certain_calls(self.program, helper):
             found = self.reached(place, depth)
             if found is not None:
-                return found._replace(endless=found.endless or any(map(endless, site.loops)))
+                waits = found.endless or any(map(endless, site.loops))
+                return _as_guarded(found, site)._replace(endless=waits)
         return None
 
     def operations(self, place: Place, depth: int = 0) -> set[str]:
@@ -141,12 +144,44 @@ def leads_to(place: Place, names: tuple[str, ...], depth: int = 0) -> bool:
 
 
 def _certain_calls(program: Program, helper: Definition) -> Iterator[tuple[Place, Site]]:
-    """The calls of a function that no condition but "are there several ranks" stands around."""
+    """The calls of a function that no condition but "are there several ranks" and "is this a shard" stands around."""
     for site in helper.scope.sites:
         if isinstance(site.node, ast.Call):
             place = place_of(program, helper.module, site)
-            if all(asks_for_ranks(place, guard) and not is_alone(place, guard) for guard in site.guards):
+            if all(_asks_for_shard(guard) or _asks_for_several(place, guard) for guard in site.guards):
                 yield place, site
+
+
+def _asks_for_several(place: Place, guard: Guard) -> bool:
+    return asks_for_ranks(place, guard) and not is_alone(place, guard)
+
+
+def _asks_for_shard(guard: Guard) -> bool:
+    """`isinstance(weight, DTensor)`, `hasattr(weight, "full_tensor")`: all ranks answer the same for a weight."""
+    call = guard.test if guard.holds else None
+    if not isinstance(call, ast.Call) or len(call.args) != 2 or last_word(call.func) not in ("isinstance", "hasattr"):
+        return False
+    kind = call.args[1]
+    return kind.value == "full_tensor" if isinstance(kind, ast.Constant) else last_word(kind) == "DTensor"
+
+
+def _as_guarded(found: Reached, site: Site) -> Reached:
+    """A collective behind such a question is one of sharded models."""
+    asked = found.collective.needs == ALWAYS and any(map(_asks_for_shard, site.guards))
+    return found._replace(collective=found.collective._replace(needs=SHARDED)) if asked else found
+
+
+def _is_run_through(place: Place) -> bool:
+    """Whether a generator is run where it is called: a loop turns over it, or something takes all that it yields."""
+    return any(_takes_all(node, place.node) for node in ast.walk(place.scope.node))
+
+
+def _takes_all(node: ast.AST, call: ast.AST) -> bool:
+    if isinstance(node, ast.For | ast.comprehension):
+        return node.iter is call
+    if isinstance(node, ast.YieldFrom):
+        return node.value is call
+    return isinstance(node, ast.Call) and last_word(node.func) in _TAKING and call in node.args
 
 
 def _is_generator(scope: Scope) -> bool:

@@ -23,6 +23,7 @@ from dtlint.languages.python.places import Place
 from dtlint.languages.python.program import Program, definition
 from dtlint.languages.python.reach import stands
 from dtlint.languages.python.tree import Module, Scope, Site
+from dtlint.record import NamedTuple
 from dtlint.value import Setting, Unknown, Value, written
 
 _EQUALISED = re.compile(
@@ -71,10 +72,18 @@ _LONG = 40
 """Characters from which an expression is told by the name that it is bound to."""
 
 
+class Shard(NamedTuple):
+    """What a rank takes of the samples, and the loaders and datasets on the way to it, the outermost first."""
+
+    place: Place
+    through: tuple[Place, ...] = ()
+
+
 def shards(program: Program) -> tuple[Member, ...]:
     """The collection `code.shards`: `shard`, what each rank takes of the samples, `joinable`, whether DDP wraps the
     model, whose exchanges Join can answer, `files`, whether the ranks deal out whole files, `last`, whether the last
-    rank alone gets less, `stream`, whether a stream of datasets is split, `count`, how many things are dealt.
+    rank alone gets less, `stream`, whether a stream of datasets is split, `count`, how many things are dealt,
+    `evaluates`, whether the loop evaluates (evaluated_shards).
 
     Only where a loop that goes backward certainly runs to the end of what the rank took.
     """
@@ -84,12 +93,13 @@ def shards(program: Program) -> tuple[Member, ...]:
     found: dict[tuple[str, int], Member] = {}
     for place, site in passes(program):
         for shard in _shards_of(place, site):
-            member = _member(shard, wraps[0])
+            member = shard_member(shard.place, wraps[0])
             found.setdefault((member.place.path, member.place.start), member)
     return tuple(found.values())
 
 
-def _member(shard: Place, wrap: Call) -> Member:
+def shard_member(shard: Place, wrap: Call) -> Member:
+    """The member of `code.shards` for what a rank takes of the samples."""
     span = shard.module.span(shard.node)
     dealt, block = _dealt(shard), block_of(shard)
     count = how_many(dealt) if dealt is not None else None
@@ -98,6 +108,7 @@ def _member(shard: Place, wrap: Call) -> Member:
         "joinable": written(wrap.name in DDP, span),
         "files": written(called(shard) in _STREAMS, span),
         "stream": written(_is_split_of_stream(shard), span),
+        "evaluates": written(False, span),
         "last": written(block is not None and block.shorter == "last", span),
         "count": written(count, span) if count is not None else Unknown("how many are dealt is not told"),
     }
@@ -138,32 +149,38 @@ def _dealt(shard: Place) -> Place | None:
     return shard.at(node.args[0]) if isinstance(node, ast.Call) and by_name and node.args else None
 
 
-def _shards_of(backward: Place, site: Site) -> Iterator[Place]:
+def _shards_of(backward: Place, site: Site) -> Iterator[Shard]:
     """The shards that the loops around a backward pass, or a call that leads to one, turn over."""
     if stands(backward) is False or any(_may_end_early(loop) for loop in site.loops):
         return
     for iterable in turned_over(site):
-        yield from _shards_in(backward.at(iterable), 0)
+        yield from shards_in(backward.at(iterable))
 
 
 def _may_end_early(loop: ast.AST) -> bool:
     return any(isinstance(node, ast.Break | ast.Return) for node in ast.walk(loop))
 
 
-def _shards_in(place: Place, depth: int) -> Iterator[Place]:
+def shards_in(place: Place, depth: int = 0) -> Iterator[Shard]:
     """The shards that an iterable reads: itself, the dataset of a loader, what a dataset in sight slices."""
     for end in (way.end for way in ways(place)) if depth < _MAX_STEPS else ():
         if isinstance(end, Place):
             start = _start_of(end)
             if start is not end:
-                yield from _shards_in(start, depth + 1)
+                yield from shards_in(start, depth + 1)
             elif is_shard(end):
-                yield end
-            elif called(end) in _LOADERS:
-                for item in _read_by(call_at(end, called(end))):
-                    yield from _shards_in(item, depth + 1)
+                yield Shard(end)
             else:
-                yield from _shards_of_class(end)
+                yield from _shards_behind(end, depth)
+
+
+def _shards_behind(end: Place, depth: int) -> Iterator[Shard]:
+    """Those that what is built at a place reads: a loader its dataset, a dataset what its class slices."""
+    if called(end) in _LOADERS:
+        found = (shard for item in _read_by(call_at(end, called(end))) for shard in shards_in(item, depth + 1))
+    else:
+        found = (Shard(place) for place in _shards_of_class(end))
+    yield from (shard._replace(through=(end, *shard.through)) for shard in found)
 
 
 def _read_by(call: Call) -> tuple[Place, ...]:

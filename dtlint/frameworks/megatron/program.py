@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from dtlint.frameworks import Claim, Reading
 from dtlint.frameworks.pytorch.names import PRECISIONS, converted
 from dtlint.frameworks.stage_cuts import CUTS
-from dtlint.languages.python.calls import Call, argument, calls
+from dtlint.languages.python.bindings import last_word
+from dtlint.languages.python.calls import Call, argument, call_at, calls
+from dtlint.languages.python.following import ways
+from dtlint.languages.python.places import Budget, Place, place_of
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import stands
 from dtlint.value import Plain, Setting, Unknown, Value
@@ -42,9 +46,17 @@ _WRAPPERS = tuple(
 _WRAPPED: Mapping[str, str] = {
     "overlap_grad_reduce": "overlap.gradients", "overlap_param_gather": "overlap.parameters",
 }  # fmt: skip
-_STATED: Mapping[str, str] = {name: key for key, name in (*_SHAPE.items(), *_WRAPPED.items())} | {
-    name: key for key, (name, _) in _DEGREES.items()
-}
+_SCHEDULE = "get_forward_backward_func"
+"""What gives a program the function that runs the micro-batches of a step through the stages
+(megatron/core/pipeline_parallel/schedules.py).
+"""
+_COUNT = "num_microbatches"
+"""The parameter of that function for their number; keyword-only and without a default (core_v0.4 to 0.19)."""
+_SENT: Mapping[str, str] = {"micro_batch_size": "batch.micro", "seq_length": "data.sequence_length"}
+"""Its parameters for the shape of what stages send each other, which one stage alone does not look at."""
+_STATED: Mapping[str, str] = {
+    name: key for key, name in (*_SHAPE.items(), *_WRAPPED.items(), *_SENT.items(), (_COUNT, "batch.accumulation"))
+} | {name: key for key, (name, _) in _DEGREES.items()}
 
 
 def read(program: Program) -> Reading:
@@ -52,7 +64,7 @@ def read(program: Program) -> Reading:
     start = _only(program, _START)
     if start is None:
         return Reading(LAYER)
-    claims = (*_degrees(start), *_shape(program), _format(program), *_wrapped(program))
+    claims = (*_degrees(start), *_shape(program), _format(program), *_wrapped(program), *_stepped(program, start))
     return Reading(LAYER, start.head, claims, framework="megatron")
 
 
@@ -121,3 +133,66 @@ def _wrapped(program: Program) -> Iterator[Claim]:
     sharded = argument(wrapper, "use_distributed_optimizer")
     if isinstance(sharded, Value) and isinstance(sharded.value, bool):
         yield Claim("sharding.stage", sharded._replace(value=int(sharded.value)), "use_distributed_optimizer")
+
+
+def _stepped(program: Program, start: Call) -> Iterator[Claim]:
+    """The batch as the steps that train hand it to the schedule. Without Megatron's arguments no number is taken
+    unasked.
+    """
+    steps = tuple(call for call in _schedule_calls(program) if not _is_true(argument(call, "forward_only")))
+    count = _agreed(steps, _COUNT)
+    unread = Unknown(f"the schedule is told {_COUNT} where that is not seen", "--set batch.accumulation=N")
+    yield Claim("batch.accumulation", unread if count is None else count, _COUNT)
+    if _sends_fixed_shapes(program, start):
+        for key, name in _SENT.items():
+            value = _agreed(steps, key)
+            if value is not None:
+                yield Claim(name, value, key)
+
+
+def _sends_fixed_shapes(program: Program, start: Call) -> bool:
+    """Whether there are several stages, and all micro-batches have the shape that the schedule is told."""
+    config, stages = _only(program, _CONFIGS), argument(start, *_stages())
+    several = stages is not None and not (isinstance(stages, Value) and stages.value in (None, 1))
+    return several and config is not None and not _is_true(argument(config, "variable_seq_lengths"))
+
+
+def _stages() -> tuple[str, int | None]:
+    return next((key, position) for key, (name, position) in _DEGREES.items() if name == "parallel.pipeline")
+
+
+def _is_true(value: Setting | None) -> bool:
+    """Whether a switch may be on: it is given, and not known to be off."""
+    return value is not None and not (isinstance(value, Value) and not value.value)
+
+
+def _agreed(steps: tuple[Call, ...], key: str) -> Setting | None:
+    """What all steps pass for a parameter; None where they differ, or one passes nothing."""
+    given = [argument(call, key) for call in steps]
+    told = {each.value for each in given if isinstance(each, Value)}
+    alike = len(told) == 1 and all(isinstance(each, Value) and each.value is not None for each in given)
+    return given[0] if alike or len(given) == 1 else None
+
+
+def _schedule_calls(program: Program) -> Iterator[Call]:
+    """The calls of what get_forward_backward_func gives, under whatever name the program keeps it."""
+    if any(_SCHEDULE in module.called for module in program.modules.values()):
+        for place in _told_counts(program):
+            node = place.node
+            if isinstance(node, ast.Call) and _is_schedule(place.at(node.func)) and stands(place) is not False:
+                yield call_at(place, _SCHEDULE)
+
+
+def _told_counts(program: Program) -> Iterator[Place]:
+    """The calls that are told a number of micro-batches."""
+    for module in program.modules.values():
+        for site in (site for scope in module.scopes for site in scope.sites):
+            given = site.node.keywords if isinstance(site.node, ast.Call) else ()
+            if any(keyword.arg == _COUNT for keyword in given):
+                yield place_of(program, module, site)
+
+
+def _is_schedule(function: Place) -> bool:
+    ends = [way.end for way in ways(function._replace(budget=Budget()))]
+    made = [end.node for end in ends if isinstance(end, Place) and isinstance(end.node, ast.Call)]
+    return bool(made) and all(last_word(call.func) == _SCHEDULE for call in made)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from dtlint.frameworks import Claim, NamedFile, Reading
+from dtlint.frameworks import Claim, Member, NamedFile, Reading
 from dtlint.frameworks.arguments import stretch
 from dtlint.frameworks.deepspeed.values import flag, known, number, whole_number, word
 from dtlint.frameworks.dotted_keys import Keys, hiding, keys_of, launcher_by_default, number_at, one, unread, worded
@@ -16,7 +16,7 @@ from dtlint.frameworks.hydra.omegaconf import resolved
 from dtlint.frameworks.interpreter import program_name
 from dtlint.frameworks.keys import EXCHANGES
 from dtlint.frameworks.lengths import BOUNDS
-from dtlint.frameworks.lightning.trainer import devices
+from dtlint.frameworks.lightning.trainer import devices, expected
 from dtlint.frameworks.nemo.spelling import NAMES, spell_in
 from dtlint.frameworks.nemo.strategy import BRIDGE_SWITCHES, idle_strategy, is_recipe, leaves_fsdp_off
 from dtlint.frameworks.options import literal_place
@@ -42,6 +42,8 @@ LAYER = "nemo-yaml"
 ARGUMENTS_LAYER = "nemo-arguments"
 _TOOL = "NeMo"
 _RECIPE = "--recipe"
+_TRAINER, _TRAINERS = "trainer", "code.trainers"
+"""The section of Lightning's Trainer, and the collection of what a program's Trainers count on."""
 _SECTIONS = ("train.", "ddp.", "dist.", "model.", "optimizer.")
 """Sections of Megatron-Bridge's config that its recipes are overridden in."""
 _MEGATRON = (
@@ -149,7 +151,15 @@ def without_recipe(program: Sequence[Word], recipe: Word) -> Reading:
 
 def without_config(program: Sequence[Word], why: str) -> Reading:
     """What the command line says whose config could not be read."""
-    return hiding(read_config(None, program), NAMES, why)
+    return _hidden(read_config(None, program), why)
+
+
+def _hidden(reading: Reading, why: str) -> Reading:
+    """A reading beside which more may be written: the devices of its Trainer too."""
+    hidden = {"devices": Unknown(why, "--set launch.processes_per_node=N")}
+    trainers = (each._replace(fields={**hidden, **each.fields}) for each in reading.collections.get(_TRAINERS, ()))
+    collections = {**reading.collections, _TRAINERS: tuple(trainers)} if _TRAINERS in reading.collections else {}
+    return hiding(reading._replace(collections=collections or reading.collections), NAMES, why)
 
 
 def read_composed(document: Document | None, program: Sequence[Word], missing: Sequence[str]) -> Reading:
@@ -161,12 +171,12 @@ def read_composed(document: Document | None, program: Sequence[Word], missing: S
         reading = read_config(None, program)
         written = {claim.setting for claim in reading.claims}
         claims = (*reading.claims, *(claim for claim in told if claim.setting not in written))
-        return hiding(reading._replace(claims=claims), NAMES, f"NeMo's {_GPT[1]} is not here")
+        return _hidden(reading._replace(claims=claims), f"NeMo's {_GPT[1]} is not here")
     if document is None:
         why = f"the config {missing[0]} was not found" if missing else f"the config of {program[0].shown} was not found"
         return without_config(program, why)
     reading = read_config(document, program)._replace(place=stretch(program[1:], literal_place(program[0])))
-    return hiding(reading, NAMES, f"{missing[0]} was not found") if missing else reading
+    return _hidden(reading, f"{missing[0]} was not found") if missing else reading
 
 
 def _is_shipped(program: Sequence[Word]) -> bool:
@@ -201,7 +211,7 @@ def read_config(document: Document | None, program: Sequence[Word] = ()) -> Read
         framework="nemo" if megatron else "ddp" if _is_ddp(keys) else "",
         frontend="" if megatron else "lightning",
         role="other" if any(keys.under(name) for name in _APPLIED) else "",
-        collections={"config.inert": inert} if inert else {},
+        collections={**({"config.inert": inert} if inert else {}), **(_trainer(keys, place) if program else {})},
     )
 
 
@@ -232,6 +242,14 @@ def _nodes_unasked(called: bool) -> Setting:
     if called:
         return default(1, _TOOL)
     return Unknown("the config leaves the number of nodes to the command line", "--set launch.nodes=...")
+
+
+def _trainer(keys: Keys, place: Span | None) -> Mapping[str, tuple[Member, ...]]:
+    """What Lightning's Trainer counts on. On NVIDIA's Base Command Platform it takes the processes that the environment
+    names (`cluster_type: BCP` in nemo/collections/nlp/parts/megatron_trainer_builder.py of NeMo 1).
+    """
+    elsewhere = keys.known("cluster_type") is not None
+    return {} if elsewhere or place is None else {_TRAINERS: (expected(keys, _TRAINER, place),)}
 
 
 # Megatron models

@@ -8,6 +8,7 @@ from dtlint.frameworks import Claim, Member, Reading, dotted_keys
 from dtlint.frameworks.dotted_keys import Keys, launcher_by_default, number_at
 from dtlint.frameworks.hydra.command_line import overrides
 from dtlint.frameworks.keys import claims_of
+from dtlint.frameworks.lightning.trainer import expected
 from dtlint.frameworks.nemo.recipes import (
     BRIDGE,
     BRIDGE_ARGUMENTS,
@@ -152,8 +153,16 @@ def _reading(built: Built, words: Sequence[Word]) -> Reading:
         (*claims, *hidden),
         framework="nemo",
         unread=_unread(built, recipe),
-        collections={"config.inert": inert} if inert else {},
+        collections={
+            **({"config.inert": inert} if inert else {}),
+            **(_trainer(keys, built.span) if recipe else {}),
+        },
     )
+
+
+def _trainer(keys: Keys, place: Span) -> Mapping[str, tuple[Member, ...]]:
+    """What a recipe's Trainer, which is Lightning's, counts on where it is told how many devices."""
+    return {} if keys.node("trainer.devices") is None else {"code.trainers": (expected(keys, "trainer", place),)}
 
 
 def _idle_strategy(built: Built, keys: Keys, recipe: bool) -> Iterator[Member]:

@@ -280,8 +280,11 @@ def _written_tasks(split: Split) -> tuple[Member, ...]:
 
 
 def _untold_tasks(first: Word, split: Split) -> tuple[Member, ...]:
-    """Slurm's one task a node where nothing says how many, as a member whose `limited` is "default"."""
-    if any(split.last(name) is not None for name in ("ntasks-per-gpu", "gpus-per-task", "tres-per-task")):
+    """Slurm's one task a node where nothing says how many, as a member whose `limited` is "default". Whole machines
+    with a number of cores for each task may have as many tasks as fit (srun's manual, --cpus-per-task).
+    """
+    fills = all(split.last(name) is not None for name in ("cpus-per-task", "exclusive"))
+    if fills or any(split.last(name) is not None for name in ("ntasks-per-gpu", "gpus-per-task", "tres-per-task")):
         return ()
     return (Member(first.place, texts(first.place, limited="default")),)
 

@@ -17,7 +17,7 @@ from dtlint.frameworks.torchtitan.spelling import NAMES, REGISTRY_ROLE, spell_in
 from dtlint.languages.json_tree import Document, Node, entry, setting
 from dtlint.languages.traced import Word
 from dtlint.source import Span
-from dtlint.value import Plain, Setting, Value, written
+from dtlint.value import Plain, Setting, Value, default, written
 
 __all__ = ["looks_like_config", "read_arguments", "read_config", "recognise", "spell_in", "without_config"]
 
@@ -49,6 +49,8 @@ distributed/pipeline_parallel.py).
 """
 _OLD_EIGHT_BIT = "float8.enable_float8_linear"
 """The switch of earlier releases for 8-bit matrix products."""
+_OWN_CODE = ("experimental.custom_import", "experimental.custom_args_module", "job.custom_config_module")
+"""Keys by which a program of one's own comes in (v0.1.0 to v0.2.2), which may bring a loss."""
 _MODES: Mapping[Plain, Plain] = {"none": "none", "selective": "selective", "full": "full"}
 
 
@@ -96,7 +98,8 @@ def read_config(document: Document | None, program: Sequence[Word] = ()) -> Read
     keys = keys_of(root, _given(program))
     place = root.span if root is not None else literal_place(program[0]) if program else None
     unknown = (*(misspelt(root) if root is not None else ()), *misspelt_options(_places(program)))
-    return Reading(LAYER, place, tuple(_claims(keys)), framework="torchtitan", collections=_unknown(unknown))
+    claims = (*_claims(keys), *(_loss(keys) if root is not None else ()))
+    return Reading(LAYER, place, claims, framework="torchtitan", collections=_unknown(unknown))
 
 
 def _unknown(members: tuple[Member, ...]) -> Mapping[str, tuple[Member, ...]]:
@@ -277,3 +280,14 @@ def _model(keys: Keys) -> Iterator[Claim]:
     found = model(f"torchtitan-{family}-{flavor}")
     if found is not None:
         yield Claim("model.name", setting(node, found.name), keys.spelled.get("model.flavor", "model.flavor"))
+
+
+def _loss(keys: Keys) -> Iterator[Claim]:
+    """The cross entropy of torchtitan's own models, which goes over an fp32 copy of all logits and is compiled with the
+    model (v0.1.0 train.py; v0.2.2 components/loss.py). Tensor-parallel ranks have another one.
+    """
+    compiled = keys.node("compile.enable", "training.compile")
+    is_plain = compiled is None or known(flag(compiled)) is False
+    own = keys.node(*_OWN_CODE) is not None
+    if is_plain and not own and any(_model(keys)) and degree(keys, "parallel.tensor") == 1:
+        yield Claim("model.plain_loss", default(True, "torchtitan"), "compile.enable")

@@ -1,0 +1,131 @@
+"""Weights of a sharded model that some ranks leave others to gather alone: switches of a saving function, generators."""
+
+from __future__ import annotations
+
+from textwrap import dedent, indent
+
+import pytest
+
+from dtlint.frameworks import code
+from dtlint.languages.python import link, read_module
+from dtlint.source import Source
+from dtlint.value import Value
+
+PROGRAM = """
+import torch
+import torch.distributed as dist
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
+from net import Net, batches, keep
+
+{functions}
+
+def main():
+    model = Net()
+    fully_shard(model)
+    for batch in batches:
+        model(batch).backward()
+{end}
+
+main()
+"""
+EARLY = """
+def weights(model, rank0_only=False):
+    if rank0_only and dist.get_rank() != 0:
+        return
+    for name, value in model.named_parameters():
+        if isinstance(value, DTensor):
+            value = value.full_tensor()
+        yield name, value
+"""
+WANTED = """
+def weights(model, every_rank=False):
+    if not (every_rank or dist.get_rank() == 0):
+        return {}
+    return {name: value.full_tensor() for name, value in model.named_parameters()}
+"""
+CLASS = """
+class Exporter:
+    def __init__(self, first_only=True):
+        self.first_only = first_only
+        self.rank = dist.get_rank()
+
+    def weights(self, model):
+        if self.first_only and self.rank > 0:
+            return
+        for name, value in model.named_parameters():
+            yield name, value.full_tensor() if hasattr(value, "full_tensor") else value
+"""
+LATE = """
+def weights(model, rank0_only=False):
+    for name, value in model.named_parameters():
+        whole = value.full_tensor()
+        if rank0_only and dist.get_rank() != 0:
+            continue
+        yield name, whole.cpu()
+"""
+APART = """
+def weights(model, rank0_only=False):
+    if rank0_only and dist.get_rank() != 0:
+        return {}
+    if not rank0_only:
+        return {name: value.full_tensor() for name, value in model.named_parameters()}
+    return model.held()
+"""
+PLAIN = """
+def weights(model):
+    for name, value in model.named_parameters():
+        if isinstance(value, DTensor):
+            value = value.full_tensor()
+        yield name, value
+"""
+
+
+def told(functions: str, end: str) -> list[tuple[str, str]]:
+    """What is called, and what it needs to be a collective, of each call that only some ranks make."""
+    text = PROGRAM.format(functions=functions, end=indent(dedent(end), "    "))
+    program = link({"train.py": read_module(Source("train.py", text))}, "train.py")
+    found = code.collections(program).get("code.guarded_collectives", ())
+    return [(text_of(each.fields["call"]), text_of(each.fields["needs"])) for each in found]
+
+
+def text_of(value: object) -> str:
+    return str(value.value) if isinstance(value, Value) else ""
+
+
+ALWAYS, SHARDED = [("full_tensor", "always")], [("full_tensor", "sharded")]
+
+
+@pytest.mark.parametrize(
+    ("functions", "end", "found"),
+    [
+        (EARLY, "for name, value in weights(model, rank0_only=True): keep(name, value)", ALWAYS),
+        (EARLY, "for name, value in weights(model): keep(name, value)", []),
+        (EARLY, "for name, value in weights(model, rank0_only=False): keep(name, value)", []),
+        (WANTED, "keep(weights(model))", ALWAYS),
+        (WANTED, "keep(weights(model, every_rank=True))", []),
+        (CLASS, "for name, value in Exporter().weights(model): keep(name, value)", ALWAYS),
+        (CLASS, "for name, value in Exporter(first_only=False).weights(model): keep(name, value)", []),
+        (LATE, "for name, value in weights(model, rank0_only=True): keep(name, value)", []),
+        (APART, "keep(weights(model, rank0_only=True))", []),
+    ],
+)
+def test_a_switch_that_leaves_a_function_to_one_rank(functions: str, end: str, found: list[tuple[str, str]]) -> None:
+    assert told(functions, end) == found
+
+
+@pytest.mark.parametrize(
+    ("end", "found"),
+    [
+        ("if dist.get_rank() == 0:\n    for name, value in weights(model): keep(name, value)", SHARDED),
+        ("if dist.get_rank() == 0:\n    keep(dict(weights(model)))", SHARDED),
+        ("if dist.get_rank() == 0:\n    keep({name: value.cpu() for name, value in weights(model)})", SHARDED),
+        ("def named():\n    yield from weights(model)\nif dist.get_rank() == 0:\n    keep(dict(named()))", SHARDED),
+        # every rank turns over the weights, and the first keeps them
+        ("for name, value in weights(model):\n    if dist.get_rank() == 0: keep(name, value)", []),
+        # nothing turns over what the first rank makes
+        ("made = None\nif dist.get_rank() == 0:\n    made = weights(model)", []),
+    ],
+)
+def test_a_generator_gathers_where_something_turns_over_it(end: str, found: list[tuple[str, str]]) -> None:
+    assert told(PLAIN, end) == found
