@@ -416,6 +416,13 @@ OVERSCALED |= {
         "F.cross_entropy(model(x), y)", after="loss += 0.1 * F.mse_loss(model(x), y)\n    loss = loss * world_size"
     ),
     "of accumulated batches": scaled("F.cross_entropy(model(x), y) * world_size / args.accumulation_steps"),
+    "the loss of a model of Transformers": "from transformers import AutoModelForCausalLM\n"
+    "net = AutoModelForCausalLM.from_pretrained('gpt2').cuda()\nnet = DDP(net)\n"
+    "for x in batches:\n    out = net(**x)\n    loss = out.loss * world_size\n    loss.backward()\n",
+    "beside a sum for the log": "def train():\n    for x, y in batches:\n"
+    "        loss = F.cross_entropy(model(x), y) * world_size\n        loss.backward()\n"
+    "        shown = loss.detach()\n        dist.all_reduce(shown)\n"
+    "def measure(hits):\n    dist.all_reduce(hits)\n    return hits\ntrain()\n",
     "where there are several ranks": scaled(
         "F.cross_entropy(model(x), y)", after="if dist.is_initialized():\n        loss = loss * world_size"
     ),
@@ -498,6 +505,12 @@ REASONED |= {
     "a module's own count": scaled(
         "criterion(model(x), y) * world_size", MODULE.format(end="return self.ce(scores, y) * self.count(y)")
     ),
+    "gradients that are summed too": "def average():\n    for p in model.parameters():\n        dist.all_reduce(p.grad)\n"
+    + scaled("F.cross_entropy(model(x), y) * world_size"),
+    "a count of all ranks": "def train():\n    for x, y in batches:\n        n = (y > 0).sum()\n        dist.all_reduce(n)\n"
+    "        loss = F.cross_entropy(model(x), y) * world_size\n        loss.backward()\ntrain()\n",
+    "scores of all ranks": "class Total(torch.nn.Module):\n    def forward(self, x):\n        dist.all_reduce(x)\n        return x\n"
+    + scaled("F.cross_entropy(model(x), y) * world_size"),
     "a weight that takes it back": scaled(
         "F.cross_entropy(model(x), y) * weight * world_size", "weight = 1 / world_size"
     ),

@@ -6,6 +6,7 @@ import ast
 import re
 
 from dtlint.frameworks.code.loss_factors import bound, counts_ranks, may_count_ranks
+from dtlint.frameworks.code.objects import WRAPPERS, makers, wrapped_by
 from dtlint.frameworks.pytorch.step_area import called_function, values_of
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.called import argument_node
@@ -15,7 +16,7 @@ from dtlint.languages.python.choices import options
 from dtlint.languages.python.constants import evaluate
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.names import lookup, qualified
-from dtlint.languages.python.places import Frame, Place, place_of
+from dtlint.languages.python.places import Budget, Frame, Place, place_of
 from dtlint.languages.python.program import Definition, definition
 from dtlint.languages.python.reach import enclosing_function
 from dtlint.languages.python.tree import Module, Scope, Site
@@ -63,10 +64,32 @@ def is_mean(place: Place, path: _Path = (), depth: int = 0) -> bool:
         return 0 <= path[0] < len(node.elts) and is_mean(place.at(node.elts[path[0]]), path[1:], depth + 1)
     if isinstance(node, ast.Call):
         return _is_mean_call(place, node, path, depth)
+    if _is_loss_of_transformers(place):
+        return not path
     if dotted(node):
         parts = _bound_to(place, dotted(node), path)
         return bool(parts) and all(is_mean(part, inner, depth + 1) for part, inner in parts)
     return not path and _is_mean_operation(place, depth)
+
+
+def _is_loss_of_transformers(place: Place) -> bool:
+    """Whether an expression is the loss that a model of Transformers returns (`model(**batch).loss`), which is a mean
+    over this rank's labels unless the call says how many there are (loss/loss_utils.py, fixed_cross_entropy).
+    """
+    node = place.node
+    if not (isinstance(node, ast.Attribute) and node.attr == "loss" and isinstance(node.value, ast.Name | ast.Call)):
+        return False
+    ends = [way.end for way in ways(place.at(node.value))]
+    called_as = [end.at(end.node.func) for end in ends if isinstance(end, Place) and isinstance(end.node, ast.Call)]
+    return len(called_as) == len(ends) and all(map(_is_of_transformers, called_as))
+
+
+def _is_of_transformers(model: Place) -> bool:
+    """Whether a model is one of Transformers, wrapped or not."""
+    made = list(makers(model._replace(budget=Budget())))
+    inner = [wrapped_by(maker.call) if maker.kind in WRAPPERS and maker.call is not None else [maker] for maker in made]
+    parts = [each.call for found in inner for each in found]
+    return bool(parts) and all(call is not None and called(call).startswith("transformers.") for call in parts)
 
 
 def _is_mean_operation(place: Place, depth: int) -> bool:

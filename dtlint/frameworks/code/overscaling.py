@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.code.loss_factors import Factor, counts_ranks, factors, is_averaged, loss_of, without
 from dtlint.frameworks.code.mean_losses import is_accumulation, is_mean
 from dtlint.frameworks.code.mentions import mentions
+from dtlint.frameworks.pytorch.exchange import ALL_REDUCE
+from dtlint.languages.python.calls import called
 from dtlint.languages.python.places import Place, place_of
 from dtlint.languages.python.program import Program
-from dtlint.languages.python.reach import stands
+from dtlint.languages.python.reach import enclosing_function, stands
 
 _REASONS = re.compile(
-    r"gather|all_reduce|reduction\s*=(?!\s*[\"'](?:batch)?mean[\"'])|size_average|num_items_in_batch|comm_hook"
+    r"gather|\w_all_reduce|all_reduce_\w|reduction\s*=(?!\s*[\"'](?:batch)?mean[\"'])|size_average|num_items_in_batch|comm_hook"
     r"|divide_factor|predivide|tensor_parallel|context_parallel|sequence_parallel|init_device_mesh|(\blr|learning_rate)\b[^\n]{0,200}world|world_size\s*\*\s*\w{0,60}batch"
     r"|batch\w{0,60}\s*\*\s*\w{0,60}\.?(get_)?world|nbs\b|autograd\.Function"
 )
@@ -22,12 +25,15 @@ _REASONS = re.compile(
 another learning rate, partial gradients.
 """
 
+_PASSES = ("forward", "backward", "__call__")
+_HANDLES_GRADIENTS = re.compile(r"\.grad\b|(?<!no_)\bgrads?\b|gradients")
+
 
 def overscaled_losses(program: Program) -> tuple[Member, ...]:
     """The collection `code.overscaled_losses`: `factor`, the number of ranks as the program writes it, that a loss
     which certainly is a mean over this rank's samples is multiplied by, and by nothing else. Edit: `drop`.
     """
-    if mentions(program, _REASONS):
+    if mentions(program, _REASONS) or any(map(_goes_into_gradients, _sums(program))):
         return ()
     found: dict[tuple[str, int], Member] = {}
     for module in program.modules.values():
@@ -37,6 +43,24 @@ def overscaled_losses(program: Program) -> tuple[Member, ...]:
             if member is not None and stands(place) is not False:
                 found.setdefault((member.place.path, member.place.start), member)
     return tuple(found.values())
+
+
+def _sums(program: Program) -> Iterator[Place]:
+    for module in program.modules.values():
+        yield from (place_of(program, module, site) for site in module.called.get("all_reduce", ()))
+
+
+def _goes_into_gradients(sum_: Place) -> bool:
+    """Whether what all_reduce sums may go into a loss or into gradients: unless it is torch's, outside of forward
+    passes and of what handles gradients, and behind the backward pass of its own function.
+    """
+    function = enclosing_function(sum_.scope)
+    if called(sum_) not in ALL_REDUCE or function is None or function.name.rpartition(".")[2] in _PASSES:
+        return True
+    if _HANDLES_GRADIENTS.search(sum_.module.text(function.node)):
+        return True
+    passes = [site.node for site in sum_.module.called.get("backward", ()) if site.scope is sum_.scope]
+    return any(getattr(node, "lineno", 0) > getattr(sum_.node, "lineno", 0) for node in passes)
 
 
 def _member(backward: Place) -> Member | None:
