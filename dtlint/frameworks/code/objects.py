@@ -187,7 +187,7 @@ def _of_attribute(place: Place, path: tuple[int, ...]) -> Iterator[Maker]:
     node = place.node
     owners = instances(place.at(node.value)) if isinstance(node, ast.Attribute) else []
     classes = {owner.definition.scope: owner.definition for owner in owners}
-    held = [list(_set_in(place, found, node)) for found in classes.values()]
+    held = [list(set_in(place, found, node)) for found in classes.values()]
     if not held or not all(held):
         yield Maker(None)
     for found, binding in (item for each in held for item in each):
@@ -199,7 +199,7 @@ def kinds_set_in(place: Place, owner: Definition, node: ast.Attribute) -> frozen
     """What an attribute is that the methods of a class, or of the nearest one that it inherits from, set: from the last
     one on that sets it without a condition.
     """
-    held = list(_set_in(place, owner, node))
+    held = list(set_in(place, owner, node))
     last = max((index for index, (_, binding) in enumerate(held) if not binding.guards), default=0)
     return frozenset(
         maker.kind
@@ -214,7 +214,7 @@ def kinds_set_in(place: Place, owner: Definition, node: ast.Attribute) -> frozen
     )
 
 
-def _set_in(place: Place, owner: Definition, node: ast.AST) -> Iterator[tuple[Definition, Binding]]:
+def set_in(place: Place, owner: Definition, node: ast.AST) -> Iterator[tuple[Definition, Binding]]:
     """What the methods of a class, or of the nearest one that it inherits from, set an attribute to."""
     name = f"self.{node.attr}" if isinstance(node, ast.Attribute) else ""
     holder = next((found for found in with_bases(place, owner) if name in found.scope.bindings), None)
