@@ -37,6 +37,16 @@ def kinds_in_heirs(place: Place) -> frozenset[str]:
     return frozenset(found)
 
 
+def overriding(program: Program, method: Definition) -> list[Definition]:
+    """The methods that classes which build on a method's class have in its stead, where the program may use them."""
+    owner, last = method.scope.parent, method.scope.name.rpartition(".")[2]
+    if owner is None or not isinstance(owner.node, ast.ClassDef):
+        return []
+    used = (heir for heir in _heirs(program, owner) if _is_used(program, owner, heir))
+    own = ((heir, heir.module.definitions.get(f"{heir.scope.name}.{last}")) for heir in used)
+    return [Definition(heir.module, scope) for heir, scope in own if scope is not None]
+
+
 def _heirs(program: Program, owner: Scope) -> list[Definition]:
     """The classes of the program that build on one, directly or by way of others."""
     found: dict[Scope, Definition] = {}
