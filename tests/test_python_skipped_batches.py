@@ -130,3 +130,33 @@ def test_without_a_wrapper_nothing_waits() -> None:
     head = HEAD.replace("DDP(Net().cuda())", "Net().cuda()")
     text = head + LOOP.format(body=caught("kept = pick(labels, 3)").replace("\n", "\n    "))
     assert code.collections(link({"train.py": read_module(Source("train.py", text))})).get("code.divergences", ()) == ()
+
+
+STEPS = """
+def train_step(images):
+    {first}
+    loss = model(images).mean()
+    loss.backward()
+for images, labels in loader:
+    try:
+        train_step(images)
+    except {taken}:
+        {done}
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "taken", "done", "told"),
+    [
+        ("pass", "RuntimeError", "continue", True),
+        ("pass", "RuntimeError as error", "optimizer.zero_grad()", True),
+        ("pass", "RuntimeError", "raise", False),
+        ("pass", "KeyboardInterrupt", "break", False),
+        ("images = agree_by_all_reduce(images)", "RuntimeError", "continue", False),
+    ],
+)
+def test_an_exception_of_a_function_that_goes_backward(first: str, taken: str, done: str, told: bool) -> None:
+    text = HEAD + STEPS.format(first=first, taken=taken, done=done)
+    found = code.collections(link({"train.py": read_module(Source("train.py", text))})).get("code.divergences", ())
+    assert len(found) == int(told)

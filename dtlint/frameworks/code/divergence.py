@@ -19,6 +19,7 @@ from dtlint.frameworks.code.partial_values import known_in_part
 from dtlint.frameworks.code.ranks import asks_for_ranks, side_of
 from dtlint.frameworks.code.skipped_batches import gives_nothing, skipped_batches
 from dtlint.frameworks.pytorch.names import DDP, FSDP1, FSDP2
+from dtlint.frameworks.pytorch.step_area import called_function
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import calls
 from dtlint.languages.python.names import qualified
@@ -78,6 +79,7 @@ def divergences(program: Program) -> tuple[Member, ...]:
                 ]
                 found += [_caught(module, loop, node) for node in _catching(place, loop)]
                 found += _skipped(place, loop)
+    found += _around_steps(program)
     found += _by_values_of_some(program, {(member.place.path, member.place.start) for member in found})
     found += map(_missed, missed_collectives(program))
     apart = [member for member in found if _is_by_batch(member)]
@@ -85,6 +87,21 @@ def divergences(program: Program) -> tuple[Member, ...]:
         found = [member for member in found if _is_of_some(member)] if _is_handed_over(program) else []
         found += apart
     return tuple(member for member in found if _is_of_some(member) or not _is_the_same_for_all(program))
+
+
+def _around_steps(program: Program) -> Iterator[Member]:
+    """The handlers in a loop that go on after an exception of a function that goes backward (`train_step(batch)`)."""
+    told: set[ast.ExceptHandler] = set()
+    for place, site in passes(program):
+        loop = site.loops[-1] if site.loops else None
+        helper = called_function(place) if not _is_backward(site.node) else None
+        if not isinstance(loop, ast.For | ast.While) or helper is None:
+            continue
+        agrees = _any_collective(helper.module, helper.scope.node)
+        for handler in [] if agrees else _catching(place._replace(node=loop), loop, site.node):
+            if handler not in told:
+                told.add(handler)
+                yield _caught(place.module, loop, handler, site.node)
 
 
 def left_collectives(program: Program) -> tuple[Member, ...]:
@@ -229,12 +246,14 @@ def _statements(loop: ast.For | ast.While) -> Iterator[tuple[ast.stmt, tuple[Gua
             waiting += [(inner, guards) for inner in node.body]
 
 
-def _catching(place: Place, loop: ast.For | ast.While) -> Iterator[ast.ExceptHandler]:
-    """The handlers that go on with the loop after an exception of a backward pass, each rank for itself."""
+def _catching(place: Place, loop: ast.For | ast.While, leading: ast.AST | None = None) -> Iterator[ast.ExceptHandler]:
+    """The handlers that go on with the loop after an exception of a backward pass, or of a call `leading` to one, each
+    rank for itself.
+    """
     if _any_collective(place.module, loop):
         return
     for node, _ in _statements(loop):
-        if isinstance(node, ast.Try) and any(map(_is_backward, _inside(node.body))):
+        if isinstance(node, ast.Try) and any(part is leading or _is_backward(part) for part in _inside(node.body)):
             yield from (each for each in node.handlers if _goes_on(each) and not _stops_several(place, each))
 
 
@@ -268,9 +287,11 @@ def _ends_process(node: ast.stmt) -> bool:
     return isinstance(call, ast.Call) and _last(call) in ("exit", "_exit", "quit", "abort", "kill")
 
 
-def _caught(module: Module, loop: ast.For | ast.While, handler: ast.ExceptHandler) -> Member:
+def _caught(
+    module: Module, loop: ast.For | ast.While, handler: ast.ExceptHandler, leading: ast.AST | None = None
+) -> Member:
     span = module.span(handler.type or handler.body[0])
-    backward = next(node for node in ast.walk(loop) if _is_backward(node))
+    backward = next(node for node in ast.walk(loop) if node is leading or (leading is None and _is_backward(node)))
     fields = fields_of(span, "except", "exception", f"except {span.text}" if handler.type is not None else "except")
     return Member(span, fields, ((module.span(backward), "the others wait in this one's gradient exchange"),))
 
