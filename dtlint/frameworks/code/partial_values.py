@@ -53,6 +53,7 @@ _PLAIN = frozenset(
 """Functions and methods whose result is a number of what they are given."""
 _FOLLOWED = frozenset({"dealt", "reduced"})
 """Causes that count through what an object remembers."""
+_DEALING = ("DistributedSampler", "prepare", "prepare_data_loader", "reduce")
 _MOST = 60
 """Most expressions that one condition is followed through."""
 _Key = tuple[int, str | int, tuple[int, ...]]
@@ -117,13 +118,20 @@ def _remembered(place: Place) -> list[Place]:
     """What an attribute of an object rests on: what the methods of its class set it to, and when; what its property
     returns.
     """
-    found = list(remembered(place)) if not _is_object_told(place) else []
+    if not _may_measure(place.program) or _is_object_told(place):
+        return []
+    found = list(remembered(place))
     if any(_is_told(inside, f"self.{dotted(place.node).rpartition('.')[2]}") for inside, _ in found):
         return []
     assigned = [(inside, binding) for inside, binding in found if _is_assigned(binding)]
     if any(_is_received(inside) for inside, _ in assigned):
         return []
     return [part for inside, binding in assigned for part in _parts(inside, binding)] or _property(place)
+
+
+def _may_measure(program: Program) -> bool:
+    """Whether a program calls anything that deals samples to the ranks, or leaves a sum with one."""
+    return any(word in module.called for module in program.modules.values() for word in _DEALING)
 
 
 def _is_object_told(place: Place) -> bool:
