@@ -54,6 +54,7 @@ _PLAIN = frozenset(
 _FOLLOWED = frozenset({"dealt", "reduced"})
 """Causes that count through what an object remembers."""
 _DEALING = ("DistributedSampler", "prepare", "prepare_data_loader", "reduce")
+"""Calls that deal samples to the ranks, or leave a sum with one."""
 _MOST = 60
 """Most expressions that one condition is followed through."""
 _Key = tuple[int, str | int, tuple[int, ...]]
