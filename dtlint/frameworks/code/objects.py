@@ -68,7 +68,7 @@ def wrapped_kinds(place: Place) -> frozenset[str]:
     """
     made = [maker for maker in makers(place) if maker.kind not in WRAPPERS or _is_reached(maker)]
     wraps = [maker.call for maker in made if maker.call is not None and maker.kind in WRAPPERS]
-    inside = {_identity(inner) for call in wraps for inner in _wrapped_by(call)} if len(made) > 1 else set()
+    inside = {_identity(inner) for call in wraps for inner in wrapped_by(call)} if len(made) > 1 else set()
     left = [maker for maker in made if maker.kind in WRAPPERS or not (_identity(maker) in inside or _is_lone(maker))]
     return frozenset(maker.kind for maker in (left if wraps else made)) or frozenset((UNKNOWN,))
 
@@ -97,7 +97,7 @@ def _is_lone(maker: Maker) -> bool:
     return maker.call is not None and called(maker.call) in DATA_PARALLEL
 
 
-def _wrapped_by(wrap: Place) -> Iterator[Maker]:
+def wrapped_by(wrap: Place) -> Iterator[Maker]:
     """What makes the model that a wrapper is given."""
     name = called(wrap)
     given = ("model", 1) if name in INITIALIZE else ("module", 0)
