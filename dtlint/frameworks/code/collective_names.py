@@ -79,6 +79,7 @@ _METHODS: Mapping[str, Mapping[str, str]] = {
         "save_state": ENGINE,
         "load_state": ENGINE,
         "get_state_dict": SHARDED,
+        "save_model": SHARDED,
     },
     "trainer": {"evaluate": ALWAYS, "predict": ALWAYS, "train": ALWAYS, "save_model": SHARDED},
     "lightning": {"save_checkpoint": BARRIER, "fit": ALWAYS, "validate": ALWAYS, "test": ALWAYS, "predict": ALWAYS},
