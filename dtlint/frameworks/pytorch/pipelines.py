@@ -30,15 +30,18 @@ _KINDS: Mapping[str, str] = {
 _FINDERS = frozenset((f"{_PACKAGE}.schedules.get_schedule_class", f"{_PACKAGE}.get_schedule_class"))
 """Functions that return the class of a schedule by its name without `Schedule`, in any case."""
 _STAGES = frozenset((f"{_PACKAGE}.PipelineStage", f"{_PACKAGE}.stage.PipelineStage"))
+_BUILDS = "build_stage"
+"""The method by which what a tracer has cut makes the stage of a rank."""
 _COUNT = "n_microbatches"
+_ALL_RANKS = "parallel.world_size"
 
 
 def pipeline_claims(program: Program) -> tuple[Claim, ...]:
-    """What the only schedule that a program builds says of the plan."""
+    """What the only schedule that a program builds says of the plan; one without a loss goes forward alone."""
     found = list(_schedules(program))
-    if len(found) != 1:
+    call, name = found[0] if len(found) == 1 else (None, "")
+    if call is None or not passed(call, "loss_fn", 2):
         return ()
-    call, name = found[0]
     claims = [Claim("schedule.kind", Value(_KINDS[name], Origin("written", call.head)), name)] if name in _KINDS else []
     count = argument(call, _COUNT, 1)
     claims += [Claim("schedule.microbatches", count, _COUNT)] if isinstance(count, Value) else []
@@ -108,12 +111,19 @@ def _is_key(node: ast.expr | None, key: object) -> bool:
 
 
 def _stages(schedule: Call) -> Value | Unknown | None:
-    """How many stages the pipeline has: as many as its only stage is told, which may be all ranks."""
+    """How many stages the pipeline has: as many as its only stage is told; what is cut by a tracer has one on each rank
+    of its group, which is all ranks where none is given.
+    """
     given = passed(schedule, "stage", 0)
     ends = [way.end for way in ways(given[0].place)] if len(given) == 1 else []
     stage = ends[0] if len(ends) == 1 else None
-    if not isinstance(stage, Place) or called(stage) not in _STAGES:
+    if not isinstance(stage, Place) or not isinstance(stage.node, ast.Call):
         return None
-    count = argument(call_at(stage, ""), "num_stages", 2)
-    told = isinstance(count, Value) or (isinstance(count, Unknown) and bool(count.means))
-    return count if told and isinstance(count, Value | Unknown) else None
+    call = call_at(stage, "")
+    if isinstance(stage.node.func, ast.Attribute) and stage.node.func.attr == _BUILDS:
+        grouped = call.open or passed(call, "group", 2)
+        return None if grouped else Unknown("each rank has a stage", "", Origin("written", call.head), _ALL_RANKS)
+    count = argument(call, "num_stages", 2) if called(stage) in _STAGES else None
+    if isinstance(count, Value):
+        return count
+    return count if isinstance(count, Unknown) and count.means else None
