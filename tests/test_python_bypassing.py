@@ -295,6 +295,10 @@ class Trainer:
         REBOUND + loop("loss = model.module.net.encoder(x).mean()", BACKWARD),
         REBOUND + "raw = getattr(model, 'module', model)\n" + loop("loss = raw.loss(x)", BACKWARD),
         OWNED,
+        REBOUND + loop("for layer in model.module.layers:", "    x = layer(x)", "loss = x.mean()", BACKWARD),
+        "net = Net()\nmodel = DDP(net)\n" + loop("h = net.encode(x)", "loss = net.head(h).mean()", BACKWARD),
+        "net = Net()\nmodel = DDP(net)\n"
+        + loop("with torch.no_grad():", "    model(x)", "loss = model.module.loss(x)", BACKWARD),
     ],
 )
 def test_methods_of_the_model_inside_a_wrapper_that_nothing_calls_with_gradients(text: str) -> None:
@@ -311,6 +315,10 @@ def test_methods_of_the_model_inside_a_wrapper_that_nothing_calls_with_gradients
         REBOUND + loop("out = model(x)", "loss = model.module.criterion.weigh(out)", BACKWARD),
         REBOUND + loop("raw = getattr(model, 'ema', model)", "loss = raw(x).mean()", BACKWARD),
         OWNED + "\n    def other(self, x):\n        return self.net(x)\n",
+        REBOUND + loop("for part in model.module.parts:", "    part.zero_grad()", "loss = model(x).mean()", BACKWARD),
+        "net = Net()\nmodel = DDP(net)\n" + loop("loss = net.loss(model(x))", BACKWARD),
+        "net = Net()\nmodel = DDP(net)\n" + loop("n = sum(net.parameters())", "loss = run(x, n)", BACKWARD),
+        "net = Net()\nmodel = DDP(net)\n" + loop("loss = train(model, x)", "loss += net.penalty()", BACKWARD),
     ],
 )
 def test_methods_of_the_model_inside_a_wrapper_that_may_be_called(text: str) -> None:

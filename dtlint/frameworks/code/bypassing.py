@@ -25,6 +25,7 @@ from dtlint.frameworks.pytorch.exchange import collectives
 from dtlint.frameworks.pytorch.step_area import called_function
 from dtlint.languages.python.bindings import dotted, last_word
 from dtlint.languages.python.called import argument_node, given_to
+from dtlint.languages.python.names import lookup
 from dtlint.languages.python.places import Budget, Frame, Place, place_of
 from dtlint.languages.python.program import Definition, Program
 from dtlint.languages.python.reach import stands
@@ -162,13 +163,21 @@ def _inner_call(place: Place) -> _Inner | None:
     wrapper = taken_from(place.at(function))
     if wrapper is not None:
         return _Inner(wrapper, False)
-    part = function.value if isinstance(function, ast.Attribute) else None
+    part = function.value if isinstance(function, ast.Attribute) else _turned_over(place, function)
     is_forward = isinstance(function, ast.Attribute) and function.attr == "forward"
     wrapper = taken_from(place.at(part)) if part is not None else None
     while wrapper is None and isinstance(part, ast.Attribute):
         part, is_forward = part.value, False
         wrapper = taken_from(place.at(part))
     return None if wrapper is None else _Inner(wrapper, not is_forward)
+
+
+def _turned_over(place: Place, function: ast.expr) -> ast.expr | None:
+    """`model.module.layers` of a `layer` that a loop turns over."""
+    bound = lookup(place.scope, function.id)[1] if isinstance(function, ast.Name) else []
+    loops = [binding for binding in bound if binding.kind == "loop" and not binding.path]
+    turned = loops[0].node if len(loops) == len(bound) == 1 else None
+    return turned if isinstance(turned, ast.Attribute) else None
 
 
 def _inner_call_in(place: Place, levels: int) -> _Inner | None:
