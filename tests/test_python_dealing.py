@@ -782,6 +782,68 @@ def test_features_that_meet_all_of_another_kind_from_the_same_model(text: str, n
     assert found("code.local_losses", text) == names
 
 
+LIGHTNING = """
+import lightning as L
+from lightning.pytorch import LightningModule
+from lightning.fabric import Fabric
+from accelerate import Accelerator
+
+class Contrast(LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.net = Net()
+
+    def {step}(self, batch, index):
+        first, second = self.net(batch["first"]), self.net(batch["second"])
+        {gathered}
+        return F.cross_entropy({logits}, labels)
+"""
+BY_ACCELERATOR = """
+from accelerate import Accelerator
+accelerator = Accelerator()
+model = accelerator.prepare(Net())
+
+def train():
+    for x, y in batches:
+        q, p = model(x), model(y)
+        every = accelerator.{gather}(p)
+        loss = F.cross_entropy(q @ every.T, labels)
+        accelerator.backward(loss)
+
+train()
+"""
+ALL = "every = self.all_gather(second).flatten(0, 1)"
+VIEWED = "every = self.all_gather(second)\n        every = every.view(-1, 128)"
+BOTH_KINDS = "every, rows = self.all_gather(second).flatten(0, 1), self.all_gather(first).flatten(0, 1)"
+
+
+@pytest.mark.parametrize(
+    ("gathered", "logits", "told"),
+    [
+        (ALL, "first @ every.T", ["code"]),
+        (VIEWED, "first @ every.T", ["code"]),
+        (ALL.replace("second)", "second, sync_grads=False)"), "first @ every.T", ["code"]),
+        (BOTH_KINDS, "first @ every.T + second @ rows.T", ["code", "code"]),
+        (BOTH_KINDS, "rows @ every.T", []),
+        (ALL.replace("second)", "second, sync_grads=True)"), "first @ every.T", []),
+        (ALL.replace("second)", "second, sync_grads=self.sync)"), "first @ every.T", []),
+        (ALL.replace("second)", "second, None, True)"), "first @ every.T", []),
+        (ALL.replace("second)", "second.detach())"), "first @ every.T", []),
+        (ALL.replace("self.all_gather", "self.net.all_gather"), "first @ every.T", []),
+    ],
+)
+def test_what_lightning_gathers_sends_no_gradients_back_unasked(gathered: str, logits: str, told: list[str]) -> None:
+    text = LIGHTNING.format(step="training_step", gathered=gathered, logits=logits)
+    assert found("code.local_losses", text, HEAD.replace("model =", "built =")) == told
+    measured = text.replace("training_step", "validation_step")
+    assert found("code.local_losses", measured, HEAD.replace("model =", "built =")) == []
+
+
+@pytest.mark.parametrize(("gather", "told"), [("gather", ["code"]), ("gather_for_metrics", []), ("reduce", [])])
+def test_what_an_accelerator_gathers_sends_no_gradients_back(gather: str, told: list[str]) -> None:
+    assert found("code.local_losses", BY_ACCELERATOR.format(gather=gather)) == told
+
+
 FLOORED = {
     "a product": ("accum = 512 // (4 * world_size)", ["512"]),
     "one after the other": ("grad_accum = 512 // world_size // 4", ["512"]),

@@ -13,7 +13,7 @@ from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.code.mentions import mentions
 from dtlint.frameworks.code.own_gradients import Gathered, base_name, gathered_by
 from dtlint.frameworks.code.passes import FROZEN, without_gradients
-from dtlint.frameworks.code.plain_gathers import GATHERS, Plain, plain_gather, puts_back
+from dtlint.frameworks.code.plain_gathers import GATHERS, TORCH, Plain, plain_gather, puts_back
 from dtlint.frameworks.code.ranks import asks_for_ranks
 from dtlint.frameworks.code.trained_together import are_trained_together
 from dtlint.languages.python.bindings import dotted
@@ -34,6 +34,7 @@ _TARGETS = re.compile(r"label|target|mask|(^|_)(ids?|idx|index|y)$", re.IGNORECA
 _LAYERS = re.compile(r"autograd\.Function|autograd import Function|autograd\.function")
 """Words of programs that have a backward pass of their own."""
 _PRODUCTS = frozenset({"matmul", "mm", "einsum", "linear", "cosine_similarity", "cdist"})
+_STEPS = re.compile(r"(^|\.)training_step$")
 _LOCAL, _GRADIENTS = "local_loss", "gather_with_grad"
 
 
@@ -64,7 +65,7 @@ def _is(value: Setting | None, wanted: bool) -> bool:
 
 def _by_hand(program: Program) -> Iterator[Member]:
     """Functions that gather features and set each rank's own against all: of two kinds, both ways, or of one model."""
-    if mentions(program, _CARRIED) or not any("backward" in module.called for module in program.modules.values()):
+    if mentions(program, _CARRIED) or not any(map(_trains, program.modules.values())):
         return
     for module in program.modules.values():
         for site in module.called.get("all_gather", ()):
@@ -74,26 +75,39 @@ def _by_hand(program: Program) -> Iterator[Member]:
                 own = _own_features(place, tensor) if tensor and tensor not in _frozen(place) else ""
                 if own:
                     span = module.span(site.node)
-                    yield Member(span, texts(span, how="back" if _puts_back(place) else "code", name=own))
+                    told = _told(Plain((), place, _puts_back(place)))
+                    yield Member(span, texts(span, how="back" if _puts_back(place) else "code", name=own, **told))
+
+
+def _trains(module: Module) -> bool:
+    """Whether a file goes backward, or leaves that to Lightning."""
+    return "backward" in module.called or any(_STEPS.search(name) for name in module.definitions)
 
 
 def _by_function(program: Program) -> Iterator[Member]:
     """Functions that set each rank's own features against all, which a function of the program gathers."""
-    if mentions(program, _CARRIED) or not any("backward" in module.called for module in program.modules.values()):
+    if mentions(program, _CARRIED) or not any(map(_trains, program.modules.values())):
         return
     found: dict[Span, Member] = {}
     for module in program.modules.values() if any(_gathers(each) for each in program.modules.values()) else ():
         for scope in module.scopes if _LOSSES.search(module.source.text) else ():
             for place, tensor, gather in _met(program, module, scope):
                 at = gather.gather.module.span(gather.gather.node)
-                fields = texts(at, how="back" if gather.back else "code", name=tensor)
+                fields = texts(at, how="back" if gather.back else "code", name=tensor, **_told(gather))
                 related = ((module.span(place.node), "own features against those of all ranks"),)
                 found.setdefault(at, Member(at, fields, related))
     yield from found.values()
 
 
+def _told(gather: Plain) -> dict[str, str]:
+    """Whose gather it is, and how it is called."""
+    node = gather.gather.node
+    spelled = dotted(node.func) if isinstance(node, ast.Call) and gather.by != TORCH else "dist.all_gather"
+    return {"by": gather.by, "gather": spelled}
+
+
 def _gathers(module: Module) -> bool:
-    return any(name.rpartition(".")[2] in module.called for name in GATHERS)
+    return any(name.rpartition(".")[2] in module.called for name in (*GATHERS, "gather"))
 
 
 def _met(program: Program, module: Module, scope: Scope) -> Iterator[tuple[Place, str, Plain]]:

@@ -17,7 +17,7 @@ from dtlint.languages.python.instances import instances
 from dtlint.languages.python.names import lookup
 from dtlint.languages.python.places import Budget, Place, place_of
 from dtlint.languages.python.program import Definition, Program, definition, sites
-from dtlint.languages.python.tree import Scope
+from dtlint.languages.python.tree import Binding, Scope
 
 _FREEZES = re.compile(
     r"requires_grad_?\s{0,3}[=(]\s{0,3}False|[Ff]r(ee|o)ze|momentum_(enc|model|update|key)|\b_?ema\b|[Tt]eacher|queue|[Ss]top_?grad"
@@ -67,8 +67,16 @@ def _made(place: Place, name: str) -> Place | None:
     """The call of which a name of the same function is a result, None for anything else."""
     bindings = place.scope.bindings.get(name, []) if lookup(place.scope, name)[0] is place.scope else []
     kept = [each for each in bindings if not _is_same(each.node, name)]
-    node = kept[0].node if len(kept) == 1 and kept[0].kind == "value" else None
+    node = _bound(kept[0]) if len(kept) == 1 and kept[0].kind == "value" else None
     return place.at(node)._replace(guards=kept[0].guards) if isinstance(node, ast.Call) else None
+
+
+def _bound(binding: Binding) -> ast.AST | None:
+    """What a name is bound to, `f(y)` in `x, y = f(x), f(y)` too."""
+    node, path = binding.node, binding.path
+    if isinstance(node, ast.Tuple) and len(path) == 1 and 0 <= path[0] < len(node.elts):
+        return node.elts[path[0]]
+    return node
 
 
 def _is_same(node: ast.AST | None, name: str) -> bool:
