@@ -55,3 +55,17 @@ def test_the_else_of_stage_3(tree, test, call, deepspeed, fsdp):
         )
         rules = {finding.rule for finding in check(["run.sh"]).findings}
         assert ("collective-rank-guarded" in rules) is expected
+
+
+@pytest.mark.parametrize(("config", "told"), [("fsdp", True), ("deepspeed", True), ("plain", False)])
+def test_a_model_that_accelerate_saves_is_gathered_by_all_ranks_where_it_is_sharded(tree, config, told):
+    """accelerator.py, save_model: it calls get_state_dict, which gathers what FSDP and ZeRO-3 share out."""
+    tree(
+        {
+            "train.py": PROGRAM.partition("def write")[0]
+            + "if accelerator.is_main_process:\n    accelerator.save_model(model, 'out')\n",
+            "conf.yaml": {**CONFIGS, "plain": "distributed_type: MULTI_GPU\nnum_processes: 8\n"}[config],
+            "run.sh": "accelerate launch --config_file conf.yaml train.py\n",
+        }
+    )
+    assert ("collective-rank-guarded" in {finding.rule for finding in check(["run.sh"]).findings}) is told

@@ -261,3 +261,65 @@ def test_parts_beside_a_wrapper_that_may_be_called(text: str) -> None:
 def test_a_wrapper_that_another_file_may_call() -> None:
     assert found(f"import other\n{CLASS}", other="def run(trainer, x):\n    return trainer.encoder(x)\n")
     assert not found(f"import other\n{CLASS}", other="def run(trainer, x):\n    return trainer.wrapped(x)\n")
+
+
+METHODS = ["h = model.module.encode(x)", "loss = loss_of(model.module.decode(h), x)", BACKWARD]
+LOSS_OF = "def loss_of(out, x):\n    return F.mse_loss(out, x)\n"
+COUNT = "def count(net):\n    print(sum(p.numel() for p in net.parameters()))\n"
+SCORE = "@torch.no_grad()\ndef score(net, x):\n    net.eval()\n    return net(x).mean()\n"
+DEEPER = "def score(net, x):\n    with torch.no_grad():\n        return inner(net, x)\ndef inner(net, x):\n    return net(x)\n"
+REBOUND = "model = Net().cuda()\nmodel = DDP(model)\n"
+OWNED = """
+class Trainer:
+    def __init__(self):
+        self.net = Net()
+        self.net = DDP(self.net)
+
+    def step(self, x):
+        h = self.net.module.encoder(x)
+        loss = self.net.module.head(h).mean()
+        loss.backward()
+        opt.step()
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        LOSS_OF + REBOUND + loop(*METHODS),
+        LOSS_OF + "model = build()\nopt = build_optimizer(model)\nmodel = DDP(model)\n" + loop(*METHODS),
+        LOSS_OF + COUNT + REBOUND + "count(model)\n" + loop(*METHODS),
+        LOSS_OF + SCORE + REBOUND + loop(*METHODS) + "\n    score(model, x)",
+        LOSS_OF + DEEPER + REBOUND + loop(*METHODS) + "\nprint(score(model, x))",
+        REBOUND + loop("with torch.no_grad():", "    model(x)", "loss = model.module.loss(x)", BACKWARD),
+        REBOUND + loop("loss = model.module.net.encoder(x).mean()", BACKWARD),
+        REBOUND + "raw = getattr(model, 'module', model)\n" + loop("loss = raw.loss(x)", BACKWARD),
+        OWNED,
+        REBOUND + loop("for layer in model.module.layers:", "    x = layer(x)", "loss = x.mean()", BACKWARD),
+        "net = Net()\nmodel = DDP(net)\n" + loop("h = net.encode(x)", "loss = net.head(h).mean()", BACKWARD),
+        "net = Net()\nmodel = DDP(net)\n"
+        + loop("with torch.no_grad():", "    model(x)", "loss = model.module.loss(x)", BACKWARD),
+    ],
+)
+def test_methods_of_the_model_inside_a_wrapper_that_nothing_calls_with_gradients(text: str) -> None:
+    assert found(text) == {"code.bypassed_models"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        LOSS_OF + REBOUND + loop(*METHODS) + "\n    train(model, x)",
+        LOSS_OF + SCORE.replace("@torch.no_grad()", "") + REBOUND + "score(model, 1)\n" + loop(*METHODS),
+        LOSS_OF + "def keep(net):\n    nets.append(net)\n" + REBOUND + "keep(model)\n" + loop(*METHODS),
+        LOSS_OF + "def run(net, x):\n    net.forward(x)\n" + REBOUND + loop("run(model, x)", *METHODS),
+        REBOUND + loop("out = model(x)", "loss = model.module.criterion.weigh(out)", BACKWARD),
+        REBOUND + loop("raw = getattr(model, 'ema', model)", "loss = raw(x).mean()", BACKWARD),
+        OWNED + "\n    def other(self, x):\n        return self.net(x)\n",
+        REBOUND + loop("for part in model.module.parts:", "    part.zero_grad()", "loss = model(x).mean()", BACKWARD),
+        "net = Net()\nmodel = DDP(net)\n" + loop("loss = net.loss(model(x))", BACKWARD),
+        "net = Net()\nmodel = DDP(net)\n" + loop("n = sum(net.parameters())", "loss = run(x, n)", BACKWARD),
+        "net = Net()\nmodel = DDP(net)\n" + loop("loss = train(model, x)", "loss += net.penalty()", BACKWARD),
+    ],
+)
+def test_methods_of_the_model_inside_a_wrapper_that_may_be_called(text: str) -> None:
+    assert found(text) == set()

@@ -786,6 +786,133 @@ def test_own_features_that_a_function_puts_back() -> None:
     assert found("code.local_losses", BY_FUNCTION.format(own="parts[rank] = x", gathered=gathers, product=whole)) == []
 
 
+ONE_KIND = """
+class Towers(torch.nn.Module):
+    def forward(self, question, passage):
+        {inside}
+        return F.normalize(self.question(question)), F.normalize(self.passage(passage))
+
+class Contrast(torch.nn.Module):
+    def collect(self, x):
+        parts = [torch.empty_like(x) for _ in range(world_size)]
+        dist.all_gather(parts, x.contiguous())
+        {own}
+        return torch.cat(parts)
+
+    def forward(self, q, p):
+        passages = self.collect(p)
+        logits = 20.0 * q @ passages.t()
+        return F.cross_entropy(logits, labels)
+
+model = DDP(Towers().cuda())
+criterion = Contrast()
+for x, y in batches:
+    {made}
+    loss = {loss}
+    loss.backward()
+"""
+HERE = """1
+        every = [torch.empty_like(p) for _ in range(world_size)]
+        dist.all_gather(every, p)
+        passages = torch.cat(every)"""
+TOGETHER = "q, p = model(x, y)"
+EACH = "q = encoder(x)\n    p = encoder(y)"
+
+
+def one_kind(
+    made: str = TOGETHER, loss: str = "criterion(q, p)", own: str = "parts[rank] = x", inside: str = "pass"
+) -> str:
+    return ONE_KIND.format(made=made, loss=loss, own=own, inside=inside)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (one_kind(), ["back"]),
+        (one_kind(own="pass"), ["code"]),
+        (one_kind(loss="criterion(p=p, q=q)"), ["back"]),
+        (one_kind().replace("self.collect(p)", HERE), ["code"]),
+        (one_kind("q, p = model(x, y)\n    q = q.detach()").replace("self.collect(p)", HERE), []),
+        (one_kind(loss="criterion(*model(x, y))"), ["back"]),
+        (one_kind(EACH), ["back"]),
+        (one_kind("q, p = model(x, y)\n    q, p = q.float(), p.float()"), []),
+        (one_kind("q, p = model(x, y)\n    p = F.normalize(p)"), ["back"]),
+        (one_kind().replace("Towers().cuda()", "build()"), []),
+        (one_kind("q = question(x)\n    p = passage(y)"), []),
+        (one_kind("q = encoder(x)\n    with torch.no_grad():\n        p = encoder(y)"), []),
+        (one_kind("q, p = model(x, y)\n    p = p.detach()"), []),
+        (one_kind(inside="with torch.no_grad():\n            passage = self.shuffle(passage)"), []),
+        (one_kind(own="model.passage.requires_grad_(False)"), []),
+        (one_kind(loss="criterion(q, keys)"), []),
+        (one_kind().replace("q @ passages", "passages @ passages"), []),
+    ],
+)
+def test_features_that_meet_all_of_another_kind_from_the_same_model(text: str, names: list[str]) -> None:
+    assert found("code.local_losses", text) == names
+
+
+LIGHTNING = """
+import lightning as L
+from lightning.pytorch import LightningModule
+from lightning.fabric import Fabric
+from accelerate import Accelerator
+
+class Contrast(LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.net = Net()
+
+    def {step}(self, batch, index):
+        first, second = self.net(batch["first"]), self.net(batch["second"])
+        {gathered}
+        return F.cross_entropy({logits}, labels)
+"""
+BY_ACCELERATOR = """
+from accelerate import Accelerator
+accelerator = Accelerator()
+model = accelerator.prepare(Net())
+
+def train():
+    for x, y in batches:
+        q, p = model(x), model(y)
+        every = accelerator.{gather}(p)
+        loss = F.cross_entropy(q @ every.T, labels)
+        accelerator.backward(loss)
+
+train()
+"""
+ALL = "every = self.all_gather(second).flatten(0, 1)"
+VIEWED = "every = self.all_gather(second)\n        every = every.view(-1, 128)"
+BOTH_KINDS = "every, rows = self.all_gather(second).flatten(0, 1), self.all_gather(first).flatten(0, 1)"
+
+
+@pytest.mark.parametrize(
+    ("gathered", "logits", "told"),
+    [
+        (ALL, "first @ every.T", ["code"]),
+        (VIEWED, "first @ every.T", ["code"]),
+        (ALL.replace("second)", "second, sync_grads=False)"), "first @ every.T", ["code"]),
+        (BOTH_KINDS, "first @ every.T + second @ rows.T", ["code", "code"]),
+        (BOTH_KINDS, "rows @ every.T", []),
+        (ALL.replace("second)", "second, sync_grads=True)"), "first @ every.T", []),
+        (ALL.replace("second)", "second, sync_grads=self.sync)"), "first @ every.T", []),
+        (ALL.replace("second)", "second, None, True)"), "first @ every.T", []),
+        (ALL.replace("second)", "second.detach())"), "first @ every.T", []),
+        (ALL.replace("self.all_gather", "self.net.all_gather"), "first @ every.T", []),
+    ],
+)
+def test_what_lightning_gathers_sends_no_gradients_back_unasked(gathered: str, logits: str, told: list[str]) -> None:
+    text = LIGHTNING.format(step="training_step", gathered=gathered, logits=logits)
+    assert found("code.local_losses", text, HEAD.replace("model =", "built =")) == told
+    measured = text.replace("training_step", "validation_step")
+    assert found("code.local_losses", measured, HEAD.replace("model =", "built =")) == []
+
+
+@pytest.mark.parametrize(("gather", "told"), [("gather", ["code"]), ("gather_for_metrics", []), ("reduce", [])])
+def test_what_an_accelerator_gathers_sends_no_gradients_back(gather: str, told: list[str]) -> None:
+    assert found("code.local_losses", BY_ACCELERATOR.format(gather=gather)) == told
+
+
 FLOORED = {
     "a product": ("accum = 512 // (4 * world_size)", ["512"]),
     "one after the other": ("grad_accum = 512 // world_size // 4", ["512"]),

@@ -171,3 +171,32 @@ def test_what_an_engine_of_ignite_runs_on_the_first_rank(registered: str, expect
 def test_a_group_that_a_function_gives_is_one_of_some_ranks(call: str, told: bool) -> None:
     text = f"import torch.distributed as dist\nfrom net import loss, mpu\nif dist.get_rank() == 0:\n    {call}\n"
     assert bool(guarded(f"{text}loss.backward()\n")) is told
+
+
+HELD = """
+import torch.distributed as dist
+rank = dist.get_rank()
+{bound}
+for step, batch in enumerate(batches):
+    if {test}:
+        dist.barrier()
+"""
+
+
+@pytest.mark.parametrize(
+    ("bound", "test", "told"),
+    [
+        ("bar = tqdm(batches) if rank == 0 else None", "bar is not None", True),
+        ("bar = None if rank != 0 else tqdm(batches)", "step % 10 == 0 and bar is not None", True),
+        ("writer = Writer() if rank == 0 else None", "writer", True),
+        ("writer = Writer() if rank == 0 else None", "writer is None", True),
+        ("writer = None\nwriter = Writer() if rank == 0 else None", "not (writer is None)", True),
+        ("writer = Writer() if rank == 0 else False", "writer is not None", False),
+        ("writer = Writer() if args.log else None", "writer is not None", False),
+        ("writer = Writer() if rank == 0 else Silent()", "writer is not None", False),
+        ("writer = Writer() if rank == 0 else None\nwriter = Silent()", "writer is not None", False),
+        ("scaler = Scaler() if dist.is_initialized() else None", "scaler is not None", False),
+    ],
+)
+def test_an_object_that_one_rank_has(bound: str, test: str, told: bool) -> None:
+    assert bool(guarded(HELD.format(bound=bound, test=test))) is told

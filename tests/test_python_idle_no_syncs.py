@@ -7,6 +7,7 @@ import pytest
 from dtlint.frameworks import code
 from dtlint.languages.python import link, read_module
 from dtlint.source import Source
+from dtlint.value import Value
 
 HEAD = """
 import torch
@@ -206,3 +207,43 @@ def test_no_sync_on_a_stack_of_contexts(first: str, told: bool) -> None:
     )
     found = code.collections(link({"t.py": read_module(Source("t.py", HEAD + MODEL + text))}))
     assert bool(found.get("code.idle_no_syncs")) is told
+
+
+def batches_of(text: str) -> object:
+    """By how many batches the loss of the first block is divided."""
+    members = code.collections(link({"train.py": read_module(Source("train.py", HEAD + text))}))["code.idle_no_syncs"]
+    value = members[0].fields["batches"]
+    return value.value if isinstance(value, Value) else None
+
+
+OWN = """
+class Trainer:
+    def __init__(self, every=1):
+        self.model, self.every = DDP(Net().cuda()), every
+
+    def back(self, loss, last):
+        with nullcontext() if last else self.model.no_sync():
+            (loss / self.every).backward()
+
+    def fit(self):
+        for i, x in enumerate(batches):
+            loss = self.model(x).mean()
+            self.back(loss, (i + 1) % self.every == 0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (OWN + "Trainer(every=8).fit()", 8),
+        (OWN + "Trainer(every=unread()).fit()", None),
+        (MODEL + "def fit():\n    for i, x in enumerate(batches):\n        loss = model(x).mean() / 4\n"
+         "        with nullcontext() if i % 4 == 3 else model.no_sync():\n            loss.backward()\nfit()", 4),
+        (MODEL + "def fit():\n    for i, x in enumerate(batches):\n        loss = model(x).mean()\n        loss /= 4\n"
+         "        with nullcontext() if i % 4 == 3 else model.no_sync():\n            loss.backward()\nfit()", 4),
+        (MODEL + "def fit(world_size=2):\n    for i, x in enumerate(batches):\n        loss = model(x).mean() / world_size\n"
+         "        with nullcontext() if i % 4 == 3 else model.no_sync():\n            loss.backward()\nfit()", None),
+    ],
+)  # fmt: skip
+def test_the_batches_that_a_loss_is_divided_by(text: str, told: int | None) -> None:
+    assert batches_of(text) == told

@@ -13,7 +13,7 @@ from dtlint.frameworks.pytorch import program as pytorch
 from dtlint.languages.python import link, read_module
 from dtlint.languages.python.program import Program
 from dtlint.source import Source
-from dtlint.value import Value
+from dtlint.value import Unknown, Value
 
 HEAD = """
 import torch
@@ -307,3 +307,61 @@ def test_the_vocabulary_of_a_model_that_is_built_here(width: str, more: str, wid
         if claim.setting == "model.vocab" and isinstance(claim.value, Value)
     ]
     assert found == widths
+
+
+PIPELINE = """
+import argparse
+import torch.distributed as dist
+from torch.distributed import pipelining
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B
+from torch.distributed.pipelining.schedules import get_schedule_class
+parser = argparse.ArgumentParser()
+parser.add_argument("--chunks", type=int, default=4)
+parser.add_argument("--schedule", default="1F1B")
+args = parser.parse_args()
+stages = dist.get_world_size()
+stage = PipelineStage(part, dist.get_rank(), stages, device)
+KNOWN = {"1F1B": Schedule1F1B, "GPipe": ScheduleGPipe}
+"""
+
+
+@pytest.mark.parametrize(
+    ("built", "told"),
+    [
+        ("Schedule1F1B(stage, args.chunks, loss)", ("1f1b", 4)),
+        ("pipelining.ScheduleGPipe(stage=stage, n_microbatches=2 * args.chunks, loss_fn=f)", ("gpipe", 8)),
+        ("KNOWN[args.schedule](stage, n_microbatches=args.chunks, loss_fn=f)", ("1f1b", 4)),
+        ("get_schedule_class(args.schedule)(stage, n_microbatches=16, loss_fn=f)", ("1f1b", 16)),
+        ("ScheduleInterleaved1F1B([stage], 16, loss)", ("interleaved", 16)),
+        ("unread(stage, n_microbatches=args.chunks, loss_fn=f)", (None, 4)),
+        ("Schedule1F1B(stage, unread(), loss)", ("1f1b", None)),
+    ],
+)
+def test_a_schedule_of_pipelines(built: str, told: tuple[object, object]) -> None:
+    reading = pytorch.read(program_of(PIPELINE, f"schedule = {built}"))
+    found = claims(reading)
+    assert (reading.framework, found.get("schedule.kind"), found.get("schedule.microbatches")) == ("pytorch", *told)
+
+
+@pytest.mark.parametrize(
+    ("text", "stages"),
+    [
+        ("schedule = Schedule1F1B(PipelineStage(part, 0, 4, device), 16, loss)", 4),
+        ("schedule = Schedule1F1B(stage, 16, loss)", "parallel.world_size"),
+        (
+            "def build():\n    return PipelineStage(part, 0, num_stages=8, device=d)\ns = Schedule1F1B(build(), 16, loss)",
+            8,
+        ),
+        ("schedule = Schedule1F1B(pipe.build_stage(0, device), 16, loss)", "parallel.world_size"),
+        ("schedule = Schedule1F1B(pipe.build_stage(0, device=device, group=pp), 16, loss)", None),
+        ("schedule = Schedule1F1B(PipelineStage(part, 0, 4, device), 16)", None),
+        ("schedule = ScheduleInterleaved1F1B([PipelineStage(part, 0, 4, device)], 16, loss)", None),
+        ("a = Schedule1F1B(PipelineStage(part, 0, 4, device), 16, loss)\nb = ScheduleGPipe(unread(), 8, loss)", None),
+        ("schedule = Schedule1F1B(PipelineStage(part, 0, unread(), device), 16, loss)", None),
+    ],
+)
+def test_the_stages_of_a_pipeline(text: str, stages: int | str | None) -> None:
+    """One without a loss goes forward alone."""
+    found = (claim.value for claim in pytorch.read(program_of(PIPELINE, text)).claims)
+    told = [value.means if isinstance(value, Unknown) else plain(value) for value in found]
+    assert told[2:] == ([] if stages is None else [stages])

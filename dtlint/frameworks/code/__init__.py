@@ -162,7 +162,6 @@ def _of_data(words: set[str]) -> Iterator[tuple[str, Collector]]:
     if "backward" in words:
         from dtlint.frameworks.code.evaluated_shards import evaluated_shards
         from dtlint.frameworks.code.floored_batches import floored_batches
-        from dtlint.frameworks.code.gathers import local_losses
         from dtlint.frameworks.code.held_steps import held_steps
         from dtlint.frameworks.code.loss_scales import loss_scales
         from dtlint.frameworks.code.overscaling import overscaled_losses
@@ -171,12 +170,15 @@ def _of_data(words: set[str]) -> Iterator[tuple[str, Collector]]:
         from dtlint.frameworks.code.shards import shards
 
         yield "code.floored_batches", floored_batches
-        yield "code.local_losses", local_losses
         yield "code.loss_scales", loss_scales
         yield "code.overscaled_losses", overscaled_losses
         yield "config.conflicts", lambda of: (*rescaled_losses(of), *held_steps(of))
         yield "code.replicas", replicas
         yield "code.shards", lambda of: (*shards(of), *evaluated_shards(of))
+    if words & {"backward", "all_gather"}:
+        from dtlint.frameworks.code.gathers import local_losses
+
+        yield "code.local_losses", local_losses
 
 
 def _of_training() -> Iterator[tuple[str, Collector]]:

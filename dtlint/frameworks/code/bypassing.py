@@ -9,10 +9,9 @@ import re
 from collections.abc import Iterator
 
 from dtlint.frameworks import Member
-from dtlint.frameworks.code.inside import UNWRAPPING, taken_from
+from dtlint.frameworks.code.inside import taken_from
 from dtlint.frameworks.code.objects import is_prepared, wrapped_kinds
 from dtlint.frameworks.code.passes import (
-    CALLS_NOTHING,
     around,
     is_trained,
     mentions_result,
@@ -21,10 +20,12 @@ from dtlint.frameworks.code.passes import (
     without_gradients,
 )
 from dtlint.frameworks.code.unused_wrappers import unused_wrappers
+from dtlint.frameworks.code.wrapper_uses import ASKS, NO_PASS, may_be_called
 from dtlint.frameworks.pytorch.exchange import collectives
 from dtlint.frameworks.pytorch.step_area import called_function
 from dtlint.languages.python.bindings import dotted, last_word
 from dtlint.languages.python.called import argument_node, given_to
+from dtlint.languages.python.names import lookup
 from dtlint.languages.python.places import Budget, Frame, Place, place_of
 from dtlint.languages.python.program import Definition, Program
 from dtlint.languages.python.reach import stands
@@ -32,18 +33,10 @@ from dtlint.languages.python.tree import Module, Site
 from dtlint.record import NamedTuple
 from dtlint.value import written
 
-_TAKES = re.compile(r"\.module\b|unwrap_model|extract_model_from_parallel")
+_TAKES = re.compile(r"\.module\b|['\"]module['\"]|unwrap_model|extract_model_from_parallel")
 """How programs take a model out of its wrapper."""
-_TURNS_OVER = frozenset(
-    ("cycle", "enumerate", "islice", "iter", "len", "list", "next", "skip_first_batches", "tqdm", "track", "zip")
-)
-"""Functions that are handed a loader, which is wrapped together with the model (`accelerator.prepare`)."""
-_NO_PASS = UNWRAPPING | CALLS_NOTHING | _TURNS_OVER
-"""Methods and functions that are handed a model and make no forward pass of it."""
 _ENTERED = 3
 """Functions within functions that a forward pass is looked for in."""
-_ASKS = frozenset({"isinstance", "hasattr", "getattr", "type", "id"})
-"""Functions that ask what an object is, and call nothing of it."""
 
 
 class _Inner(NamedTuple):
@@ -62,10 +55,22 @@ def bypassed_models(program: Program) -> tuple[Member, ...]:
     """
     found = list(unused_wrappers(program))
     for module in program.modules.values():
+        passes: dict[tuple[ast.AST, str], Member] = {}
         for site in _sites_of_training(module) if _takes_out(program, module) else ():
-            member = _bypass(place_of(program, module, site), site)
-            found += [member] if member is not None else []
+            place = place_of(program, module, site)
+            passed = _bypass(place, site)
+            if passed is not None:
+                key = (around(place, site), passed[0])
+                passes[key] = _joined(passes.get(key), passed[1])
+        found += passes.values()
     return tuple(found) if found and not any(True for _ in collectives(program)) else ()
+
+
+def _joined(first: Member | None, member: Member) -> Member:
+    """One member of the passes through one model in one loop: the first, with the others beside it."""
+    if first is None:
+        return member
+    return first._replace(related=(*first.related, (member.place, "so does this pass")))
 
 
 def _takes_out(program: Program, module: Module) -> bool:
@@ -81,7 +86,8 @@ def _sites_of_training(module: Module) -> Iterator[Site]:
     yield from (site for scope in scopes for site in scope.sites if isinstance(site.node, ast.Call))
 
 
-def _bypass(place: Place, site: Site) -> Member | None:
+def _bypass(place: Place, site: Site) -> tuple[str, Member] | None:
+    """A forward pass of training that goes by a wrapper, and the name of this."""
     inner = _inner_call(place) or _inner_call_in(place, _ENTERED)
     if inner is None or not is_trained(place, site) or stands(place) is False:
         return None
@@ -94,7 +100,7 @@ def _bypass(place: Place, site: Site) -> Member | None:
     related = [] if inner.place is None else [(inner.place.module.span(inner.place.node), "the forward pass")]
     if inner.place is None and not (taken.path == span.path and span.start <= taken.start < span.end):
         related.append((taken, "the model is taken out here"))
-    return Member(span, {"model": written(name, span), "by": written(wrapper, span)}, tuple(related))
+    return name, Member(span, {"model": written(name, span), "by": written(wrapper, span)}, tuple(related))
 
 
 def _wrapper_of(place: Place) -> str:
@@ -110,23 +116,24 @@ def _calls_wrapper(place: Place, site: Site, inner: _Inner) -> bool:
     """Whether the wrapper is called as well, or may be: by its name, or as what DDP wraps under another name."""
     name, whole = dotted(inner.wrapper.node), around(place, site)
     own = inner.place is None and inner.wrapper.scope is place.scope
-    if own and (_calls_as_wrapped(place, whole, name) or (inner.is_method and _may_call(place.module, name))):
+    if own and (_calls_as_wrapped(place, whole, name) or (inner.is_method and may_be_called(inner.wrapper))):
         return True
     nodes = [node for node in ast.walk(whole) if isinstance(node, ast.Call) and node is not place.node]
     return any(_reaches(place.at(node), node, _ENTERED) for node in nodes)
 
 
 def _calls_as_wrapped(place: Place, whole: ast.AST, name: str) -> bool:
-    """Whether a name is called where it still stands for the wrapper, and not for the model that was taken out since
-    (`model = model.module`).
+    """Whether a name is called with gradients where it still stands for the wrapper, and not for the model that was
+    taken out since (`model = model.module`).
     """
     named = [node.func for node in ast.walk(whole) if isinstance(node, ast.Call) and dotted(node.func) == name]
-    return any(taken_from(place.at(function)._replace(budget=Budget())) is None for function in named)
+    trained = [place.at(function) for function in named if not without_gradients(place.at(function))]
+    return any(taken_from(function._replace(budget=Budget())) is None for function in trained)
 
 
 def _reaches(place: Place, node: ast.Call, levels: int) -> bool:
     """Whether a call is one of a DDP model, hands one to what may call it with gradients, or leads to such a call."""
-    asks = dotted(node.func) in _ASKS or last_word(node.func) in _NO_PASS
+    asks = dotted(node.func) in ASKS or last_word(node.func) in NO_PASS
     models = [item for item in (node.func, *given_to(node)) if dotted(item) and not asks]
     wrapped = [item for item in models if _wrapper_of(place.at(item)._replace(budget=Budget()))]
     if without_gradients(place) or node.func in wrapped or not levels:
@@ -143,21 +150,34 @@ def _reaches(place: Place, node: ast.Call, levels: int) -> bool:
 def _hands_on(helper: Definition, node: ast.Call, wrapped: list[ast.expr]) -> bool:
     """Whether a function hands on a model that it is given."""
     inside = [site.node for site in helper.scope.sites if isinstance(site.node, ast.Call)]
-    names = {dotted(item) for call in inside if dotted(call.func) not in _ASKS for item in given_to(call)} - {""}
+    names = {dotted(item) for call in inside if dotted(call.func) not in ASKS for item in given_to(call)} - {""}
     return any(argument_node(helper.scope, name, node) in wrapped for name in names)
 
 
 def _inner_call(place: Place) -> _Inner | None:
-    """`model.module(...)`, `model.module.forward(...)` and `model.module.loss(...)`, where a name or a function may
-    stand for `model.module`.
+    """`model.module(...)`, `model.module.forward(...)`, `model.module.loss(...)` and `model.module.encoder.embed(...)`,
+    where a name or a function may stand for `model.module`.
     """
     assert isinstance(place.node, ast.Call)
     function = place.node.func
     wrapper = taken_from(place.at(function))
     if wrapper is not None:
         return _Inner(wrapper, False)
-    wrapper = taken_from(place.at(function.value)) if isinstance(function, ast.Attribute) else None
-    return None if wrapper is None else _Inner(wrapper, not dotted(function).endswith(".forward"))
+    part = function.value if isinstance(function, ast.Attribute) else _turned_over(place, function)
+    is_forward = isinstance(function, ast.Attribute) and function.attr == "forward"
+    wrapper = taken_from(place.at(part)) if part is not None else None
+    while wrapper is None and isinstance(part, ast.Attribute):
+        part, is_forward = part.value, False
+        wrapper = taken_from(place.at(part))
+    return None if wrapper is None else _Inner(wrapper, not is_forward)
+
+
+def _turned_over(place: Place, function: ast.expr) -> ast.expr | None:
+    """`model.module.layers` of a `layer` that a loop turns over."""
+    bound = lookup(place.scope, function.id)[1] if isinstance(function, ast.Name) else []
+    loops = [binding for binding in bound if binding.kind == "loop" and not binding.path]
+    turned = loops[0].node if len(loops) == len(bound) == 1 else None
+    return turned if isinstance(turned, ast.Attribute) else None
 
 
 def _inner_call_in(place: Place, levels: int) -> _Inner | None:
@@ -197,10 +217,3 @@ def _is_returned(place: Place) -> bool:
 
 def _calls(around: ast.AST, name: str) -> bool:
     return any(isinstance(node, ast.Call) and dotted(node.func) == name for node in ast.walk(around))
-
-
-def _may_call(module: Module, name: str) -> bool:
-    """Whether a module calls a wrapper anywhere, or hands it to what may."""
-    uses = (node for node in ast.walk(module.top.node) if isinstance(node, ast.Call))
-    named = ({dotted(item) for item in (node.func, *given_to(node))} for node in uses if dotted(node.func) not in _ASKS)
-    return any(name in names for names in named)

@@ -79,6 +79,7 @@ _METHODS: Mapping[str, Mapping[str, str]] = {
         "save_state": ENGINE,
         "load_state": ENGINE,
         "get_state_dict": SHARDED,
+        "save_model": SHARDED,
     },
     "trainer": {"evaluate": ALWAYS, "predict": ALWAYS, "train": ALWAYS, "save_model": SHARDED},
     "lightning": {"save_checkpoint": BARRIER, "fit": ALWAYS, "validate": ALWAYS, "test": ALWAYS, "predict": ALWAYS},
@@ -230,7 +231,7 @@ def _of_method(place: Place, node: ast.Call, last: str) -> Collective | None:
     if last in ("all_gather", "barrier", "save_checkpoint") and _is_lightning(place, node.func.value, last):
         return Collective(last, last, BARRIER if last == "save_checkpoint" else ALWAYS)
     if last in _LOGS:
-        synced = _is_lightning_module(place, node.func.value) and _is_synced(place, node)
+        synced = is_lightning_module(place, node.func.value) and _is_synced(place, node)
         return Collective(f"{last}(sync_dist=True)", last) if synced else None
     if last == "compute":
         return Collective(last, last) if _is_metric(receiver) else None
@@ -249,14 +250,14 @@ def _of_method(place: Place, node: ast.Call, last: str) -> Collective | None:
 def _is_lightning(place: Place, receiver: ast.expr, method: str) -> bool:
     """`self.all_gather` of a LightningModule, `trainer.strategy.barrier`, `trainer.save_checkpoint`."""
     if method == "all_gather":
-        return _is_lightning_module(place, receiver)
+        return is_lightning_module(place, receiver)
     words = dotted(receiver).split(".")
     wanted = ["trainer", "strategy"] if method == "barrier" else ["trainer"]
     lightning = _imports(place, "lightning") or _imports(place, "pytorch_lightning")
     return lightning and words[-len(wanted) :] == wanted and kinds(place.at(receiver)) <= {UNKNOWN, "lightning"}
 
 
-def _is_lightning_module(place: Place, receiver: ast.expr) -> bool:
+def is_lightning_module(place: Place, receiver: ast.expr) -> bool:
     """`self` of a class that stands on LightningModule."""
     owner = enclosing_class(place.scope)
     bases = owner.node.bases if owner is not None and isinstance(owner.node, ast.ClassDef) else []

@@ -17,9 +17,9 @@ from dtlint.languages.python.entered import called_function
 from dtlint.languages.python.places import Place, place_of
 from dtlint.languages.python.program import Definition, Program
 from dtlint.languages.python.reach import enclosing_function, stands
-from dtlint.languages.python.tree import Scope, Site
+from dtlint.languages.python.tree import Guard, Scope, Site
 from dtlint.record import NamedTuple
-from dtlint.value import Value, written
+from dtlint.value import Setting, Value, written
 
 _OPTIMIZERS = (
     "torch.optim.",
@@ -34,6 +34,7 @@ _OPTIMIZERS = (
 _OWN = "configure_optimizers"
 """The method by which a model builds its optimizer, as in minGPT and nanoGPT."""
 _PARAMETERS = frozenset({"parameters", "named_parameters"})
+_ADDS = "add_param_group"
 _MAX_NAMES = 3
 _MAX_LEVELS = 3
 _MAX_CALLERS = 6
@@ -41,21 +42,27 @@ _SELF = "self."
 
 
 class _Wrap(NamedTuple):
-    """A statement after which a model's parameters are others: the wrapping call, or a call that leads to it."""
+    """A statement after which a model's parameters are others: the wrapping call, or a call that leads to it; `sure`
+    where no condition on the way from there to the wrapping call is open.
+    """
 
     place: Place
     model: str
+    sure: bool = True
 
 
 class _Built(NamedTuple):
-    """A call that builds an optimizer, where it stands."""
+    """A call that builds an optimizer, where it stands, and the conditions in the function that wraps the model."""
 
     place: Place
     node: ast.Call
+    guards: tuple[Guard, ...] = ()
 
 
 def early_optimizers(program: Program) -> tuple[Member, ...]:
-    """Optimizers built from a model's parameters before FSDP replaces these."""
+    """Optimizers built from a model's parameters before FSDP replaces these; `sure` is false where a condition that the
+    files leave open keeps a run from FSDP (`if args.fsdp: model = FSDP(model)`).
+    """
     found: dict[ast.Call, Member] = {}
     for call in (*calls(program, FSDP1), *calls(program, FSDP2)):
         if stands(call.place) is False or _keeps_parameters(call) or call.loops:
@@ -68,7 +75,9 @@ def early_optimizers(program: Program) -> tuple[Member, ...]:
             wrap, built = early
             span = built.place.module.span(built.node)
             replaced = (call.head, "the parameters are replaced here")
-            found.setdefault(built.node, Member(span, {"model": written(wrap.model, span)}, (replaced,)))
+            fields: dict[str, Setting] = {"model": written(wrap.model, span)}
+            fields["sure"] = written(wrap.sure and _is_decided(wrap, built), span)
+            found.setdefault(built.node, Member(span, fields, (replaced,)))
     return tuple(found.values())
 
 
@@ -84,18 +93,16 @@ def _keeps_parameters(call: Call) -> bool:
 
 
 def _leading_to(wrap: _Wrap, level: int) -> Iterator[_Wrap]:
-    """The wrapping call and the calls of the functions that it stands in without a condition, each with the model's
-    name there.
-    """
+    """The wrapping call and the calls of the functions that it stands in, each with the model's name there."""
     yield wrap
     function = enclosing_function(wrap.place.scope)
-    if function is None or function is not wrap.place.scope or wrap.place.guards or level >= _MAX_LEVELS:
+    if function is None or function is not wrap.place.scope or level >= _MAX_LEVELS:
         return
     if not _is_as_passed(wrap, function):
         return
-    program = wrap.place.program
+    program, sure = wrap.place.program, wrap.sure and (not _kept(wrap.place.guards) or stands(wrap.place) is True)
     for module, site in callers(program, Definition(wrap.place.module, function))[:_MAX_CALLERS]:
-        outside = _Wrap(place_of(program, module, site), _name_outside(function, wrap.model, site.node))
+        outside = _Wrap(place_of(program, module, site), _name_outside(function, wrap.model, site.node), sure)
         if outside.model and not site.loops and stands(outside.place) is not False:
             yield from _leading_to(outside, level + 1)
 
@@ -124,20 +131,57 @@ def _name_outside(function: Scope, name: str, call: ast.AST) -> str:
 
 
 def _optimizer_before(wrap: _Wrap) -> _Built | None:
-    """The optimizer that is built from this model's parameters in the same block before it is wrapped, and used."""
+    """The optimizer that is built from this model's parameters before it is wrapped, wherever it is wrapped, and that
+    nothing builds anew behind that.
+    """
     early, names = None, set[str]()
     for site in wrap.place.scope.sites:
-        if site.guards != wrap.place.guards:
+        before = getattr(site.node, "lineno", 0) < getattr(wrap.place.node, "lineno", 0)
+        if not before and _binds_anew(site, wrap, names):
+            return None
+        if not before or not _is_implied(site.guards, wrap.place.guards):
             continue
         built, targets = _built_at(site, wrap)
-        if built is None:
-            continue
-        before = getattr(site.node, "lineno", 0) < getattr(wrap.place.node, "lineno", 0)
-        if not before and targets & names:
-            return None
-        if before and not _rebound_between(wrap.place.scope, wrap.model, site.node, wrap.place.node):
-            early, names = built, names | targets
+        if built is not None and not _rebound_between(wrap.place.scope, wrap.model, site.node, wrap.place.node):
+            early, names = built._replace(guards=site.guards), (names | targets) - {wrap.model}
     return early
+
+
+def _binds_anew(site: Site, wrap: _Wrap, names: set[str]) -> bool:
+    """Whether a statement gives the optimizer's name to what a call makes, but for what wraps that optimizer alone, or
+    the optimizer new parameters, in a branch in which the model may be wrapped.
+    """
+    node = site.node
+    if not names or _is_opposed(site.guards, wrap.place.guards):
+        return False
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == _ADDS:
+        return dotted(node.func.value) in names
+    targets = {dotted(element) for element in _elements(node.targets[0])} if isinstance(node, ast.Assign) else set()
+    if isinstance(node, ast.Assign) and not targets.isdisjoint(names):
+        mentioned = {dotted(part) for part in ast.walk(node.value) if isinstance(part, ast.Name | ast.Attribute)}
+        return isinstance(node.value, ast.Call) and (wrap.model in mentioned or names.isdisjoint(mentioned))
+    return not _built_at(site, wrap)[1].isdisjoint(names)
+
+
+def _kept(guards: tuple[Guard, ...]) -> dict[str, bool]:
+    """The conditions that a run has to keep to, by their text; one that fails otherwise does not miss them."""
+    return {"" if guard.test is None else ast.dump(guard.test): guard.holds for guard in guards if not guard.raises}
+
+
+def _is_implied(guards: tuple[Guard, ...], others: tuple[Guard, ...]) -> bool:
+    """Whether what is reached under `others` has certainly passed the place under `guards` before."""
+    return _kept(guards).items() <= _kept(others).items()
+
+
+def _is_opposed(guards: tuple[Guard, ...], others: tuple[Guard, ...]) -> bool:
+    """Whether one of two places is reached only where the other is not."""
+    kept = _kept(others)
+    return any(kept.get(test, holds) is not holds for test, holds in _kept(guards).items())
+
+
+def _is_decided(wrap: _Wrap, built: _Built) -> bool:
+    """Whether no condition stands between the optimizer and the wrapping, or the files tell that it holds."""
+    return _kept(wrap.place.guards) == _kept(built.guards) or stands(wrap.place) is True
 
 
 def _built_at(site: Site, wrap: _Wrap) -> tuple[_Built | None, set[str]]:

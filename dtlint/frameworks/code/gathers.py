@@ -6,15 +6,16 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.code.mentions import mentions
 from dtlint.frameworks.code.own_gradients import Gathered, base_name, gathered_by
 from dtlint.frameworks.code.passes import FROZEN, without_gradients
-from dtlint.frameworks.code.plain_gathers import GATHERS, Plain, plain_gather, puts_back
+from dtlint.frameworks.code.plain_gathers import GATHERS, TORCH, Plain, plain_gather, puts_back
 from dtlint.frameworks.code.ranks import asks_for_ranks
+from dtlint.frameworks.code.trained_together import are_trained_together
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import argument, call_at, called
 from dtlint.languages.python.places import Budget, Place, place_of
@@ -33,6 +34,7 @@ _TARGETS = re.compile(r"label|target|mask|(^|_)(ids?|idx|index|y)$", re.IGNORECA
 _LAYERS = re.compile(r"autograd\.Function|autograd import Function|autograd\.function")
 """Words of programs that have a backward pass of their own."""
 _PRODUCTS = frozenset({"matmul", "mm", "einsum", "linear", "cosine_similarity", "cdist"})
+_STEPS = re.compile(r"(^|\.)training_step$")
 _LOCAL, _GRADIENTS = "local_loss", "gather_with_grad"
 
 
@@ -62,36 +64,50 @@ def _is(value: Setting | None, wanted: bool) -> bool:
 
 
 def _by_hand(program: Program) -> Iterator[Member]:
-    """Functions that gather two kinds of features and set each rank's own against all, both ways."""
-    if mentions(program, _CARRIED) or not any("backward" in module.called for module in program.modules.values()):
+    """Functions that gather features and set each rank's own against all: of two kinds, both ways, or of one model."""
+    if mentions(program, _CARRIED) or not any(map(_trains, program.modules.values())):
         return
     for module in program.modules.values():
         for site in module.called.get("all_gather", ()):
             place = place_of(program, module, site)
             if called(place) in GATHERS and stands(place) is not False and _computes_loss(place):
                 tensor = _gathered_tensor(place)
-                if tensor and _is_local(place, tensor) and tensor not in _frozen(place):
+                own = _own_features(place, tensor) if tensor and tensor not in _frozen(place) else ""
+                if own:
                     span = module.span(site.node)
-                    yield Member(span, texts(span, how="back" if _puts_back(place) else "code", name=tensor))
+                    told = _told(Plain((), place, _puts_back(place)))
+                    yield Member(span, texts(span, how="back" if _puts_back(place) else "code", name=own, **told))
+
+
+def _trains(module: Module) -> bool:
+    """Whether a file goes backward, or leaves that to Lightning."""
+    return "backward" in module.called or any(_STEPS.search(name) for name in module.definitions)
 
 
 def _by_function(program: Program) -> Iterator[Member]:
     """Functions that set each rank's own features against all, which a function of the program gathers."""
-    if mentions(program, _CARRIED) or not any("backward" in module.called for module in program.modules.values()):
+    if mentions(program, _CARRIED) or not any(map(_trains, program.modules.values())):
         return
     found: dict[Span, Member] = {}
     for module in program.modules.values() if any(_gathers(each) for each in program.modules.values()) else ():
         for scope in module.scopes if _LOSSES.search(module.source.text) else ():
             for place, tensor, gather in _met(program, module, scope):
                 at = gather.gather.module.span(gather.gather.node)
-                fields = texts(at, how="back" if gather.back else "code", name=tensor)
+                fields = texts(at, how="back" if gather.back else "code", name=tensor, **_told(gather))
                 related = ((module.span(place.node), "own features against those of all ranks"),)
                 found.setdefault(at, Member(at, fields, related))
     yield from found.values()
 
 
+def _told(gather: Plain) -> dict[str, str]:
+    """Whose gather it is, and how it is called."""
+    node = gather.gather.node
+    spelled = dotted(node.func) if isinstance(node, ast.Call) and gather.by != TORCH else "dist.all_gather"
+    return {"by": gather.by, "gather": spelled}
+
+
 def _gathers(module: Module) -> bool:
-    return any(name.rpartition(".")[2] in module.called for name in GATHERS)
+    return any(name.rpartition(".")[2] in module.called for name in (*GATHERS, "gather"))
 
 
 def _met(program: Program, module: Module, scope: Scope) -> Iterator[tuple[Place, str, Plain]]:
@@ -108,10 +124,21 @@ def _met(program: Program, module: Module, scope: Scope) -> Iterator[tuple[Place
     for node in nodes if own.isdisjoint(frozen) else ():
         sides = [_base(side) for side in _sides(node)]
         gather = next((named[side] for side in sides if side in named), None)
-        tensor = next((side for side in sides if side in own), "")
         here = Place(program, module, scope, node)
+        tensor = next((side for side in sides if side in own), "") or (
+            _met_by(here, sides, gather, named) if gather else ""
+        )
         if gather is not None and tensor and not without_gradients(here):
             yield here, tensor, gather
+
+
+def _met_by(place: Place, sides: list[str], gather: Plain, named: Mapping[str, Plain]) -> str:
+    """The features, themselves not gathered, that a product sets against what is gathered of others which are trained
+    with them: a question against all passages.
+    """
+    others = {base_name(tensor) for tensor in gather.tensors}
+    own = [side for side in sides if "." not in side and side not in named and not _TARGETS.search(side)]
+    return next((side for side in own if len(others) == 1 and are_trained_together(place, side, *others)), "")
 
 
 def _unless_alone(program: Program, module: Module, scope: Scope) -> Iterator[ast.AST]:
@@ -221,17 +248,22 @@ def _gathered_tensor(place: Place) -> str:
     return dotted(tensor) if tensor is not None else ""
 
 
-def _is_local(place: Place, tensor: str) -> bool:
-    """Whether a rank's own features meet gathered ones in a product."""
+def _own_features(place: Place, tensor: str) -> str:
+    """The rank's own features that meet gathered ones in a product: what is gathered itself, or what is trained with
+    that; "" for none.
+    """
     function = enclosing_function(place.scope)
     assert function is not None and isinstance(place.node, ast.Call)
-    parts = dotted(place.node.args[0])
-    nodes = list(ast.walk(function.node))
-    if not parts:
-        return False
+    nodes, parts = list(ast.walk(function.node)), dotted(place.node.args[0])
+    here = _joined(nodes, parts) if parts else set()
     lists = {dotted(node.args[0]) for node in nodes if isinstance(node, ast.Call) and called(place.at(node)) in GATHERS}
     joined = {name for item in lists for name in _joined(nodes, item)}
-    return bool(_joined(nodes, parts)) and any(_is_product(node, tensor, joined) for node in nodes)
+    if here and any(_is_product(node, tensor, joined) for node in nodes):
+        return tensor
+    met = [[_base(side) for side in _sides(node)] for node in nodes]
+    sides = {side for each in met if not here.isdisjoint(each) for side in each if side} - joined
+    own = sorted(side for side in sides if "." not in side and not _TARGETS.search(side))
+    return next((side for side in own if are_trained_together(place, side, tensor)), "")
 
 
 def _puts_back(place: Place) -> bool:

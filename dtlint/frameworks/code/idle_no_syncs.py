@@ -15,17 +15,19 @@ from dtlint.frameworks.code.microsteps import SILENCERS, holds_on, is_inside, no
 from dtlint.frameworks.code.objects import wrapped_kinds
 from dtlint.frameworks.code.passes import mentions_result, results_of, without_gradients
 from dtlint.frameworks.code.silenced_containers import runs, silenced_containers
+from dtlint.frameworks.pytorch.rank_count import names_ranks
 from dtlint.frameworks.pytorch.step_area import called_function
 from dtlint.languages.python.bindings import dotted, last_word
 from dtlint.languages.python.called import argument_node
 from dtlint.languages.python.callers import callers
+from dtlint.languages.python.constants import evaluate
 from dtlint.languages.python.names import attribute_bindings, lookup
-from dtlint.languages.python.places import Place, place_of
+from dtlint.languages.python.places import Budget, Place, place_of
 from dtlint.languages.python.program import Definition, Program
 from dtlint.languages.python.reach import stands
 from dtlint.languages.python.reaching import reaching
 from dtlint.languages.python.tree import Scope
-from dtlint.value import written
+from dtlint.value import Setting, Unknown, Value, written
 
 _WRAPPING = frozenset({"accelerator", "fabric"})
 """Objects that wrap models themselves, and take the wrapped one as an argument."""
@@ -52,7 +54,9 @@ def idle_no_syncs(program: Program) -> tuple[Member, ...]:
             if (forward := _forward_of(outermost(place), block, model)) is not None:
                 span = place.module.span(block.items[0].context_expr)
                 related = ((forward.module.span(forward.node), "the forward pass, outside"),)
-                found.setdefault((span.path, span.start), Member(span, {"model": written(model, span)}, related))
+                fields: dict[str, Setting] = {"model": written(model, span)}
+                fields["batches"] = _batches(outermost(place), block)
+                found.setdefault((span.path, span.start), Member(span, fields, related))
     return tuple(found.values())
 
 
@@ -131,6 +135,26 @@ def _forward_of(place: Place, block: ast.With, model: str) -> Place | None:
         if isinstance(node, ast.Call) and runs(node.func, model) and node.lineno < block.lineno:
             return place.at(node) if not _may_be_silent(place.at(node)) else None
     return _forward_behind(place, around, backward[0], model) or _forward_before(place, backward[0], model)
+
+
+def _batches(place: Place, block: ast.With) -> Setting:
+    """By how many batches the loss is divided whose backward pass a block holds (`(loss / 8).backward()`)."""
+    nodes = [node for part in block.body for node in ast.walk(part)]
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    bound = [node for node in ast.walk(_around(place, block)) if isinstance(node, ast.Assign | ast.AugAssign)]
+    own = [node for node in bound if not names.isdisjoint(_targets(node)) and node.lineno < block.lineno]
+    parts = [*nodes, *(node for each in own for node in ast.walk(each))]
+    divisors = [each.right for each in parts if isinstance(each, ast.BinOp) and isinstance(each.op, ast.Div)]
+    divisors += [each.value for each in own if isinstance(each, ast.AugAssign) and isinstance(each.op, ast.Div)]
+    told = [place.at(each)._replace(budget=Budget()) for each in divisors]
+    found = evaluate(told[0]) if len(told) == 1 and not names_ranks(told[0]) else None
+    counts = isinstance(found, Value) and isinstance(found.value, int) and found.value > 1
+    return found if counts and found is not None else Unknown("how many batches are accumulated is not known")
+
+
+def _targets(node: ast.Assign | ast.AugAssign) -> list[str]:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return [dotted(target) for target in targets]
 
 
 def _around(place: Place, node: ast.AST) -> ast.AST:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from dtlint.frameworks.pytorch.step_area import called_function
 from dtlint.languages.python.bindings import dotted, last_word
@@ -32,8 +33,18 @@ def taken_from(place: Place, levels: int = _LEVELS) -> Place | None:
         return place.at(node.value)
     if isinstance(node, ast.Call) and node.args and last_word(node.func) in UNWRAPPING and dotted(node.args[0]):
         return place.at(node.args[0])
+    if _asks_for_module(node):
+        return place.at(node.args[0])
     stands_for = (taken_from(inner, levels - 1) for inner in _meanings(place))
     return next((found for found in stands_for if found is not None), None)
+
+
+def _asks_for_module(node: ast.AST) -> TypeGuard[ast.Call]:
+    """`getattr(model, "module")`, also with what is taken of a model without a wrapper."""
+    if not (isinstance(node, ast.Call) and dotted(node.func) == "getattr" and len(node.args) > 1):
+        return False
+    name = node.args[1]
+    return isinstance(name, ast.Constant) and name.value == "module" and bool(dotted(node.args[0]))
 
 
 def _meanings(place: Place) -> Iterator[Place]:

@@ -55,8 +55,15 @@ def runs_forward(place: Place, node: ast.Call, model: str) -> bool:
 
 
 def around(place: Place, site: Site) -> ast.AST:
-    """The loop in which a call stands, else its function."""
-    return site.loops[-1] if site.loops else place.scope.node
+    """The innermost loop around a call in which something goes backward, else the loop in which it stands, else its
+    function (`for layer in layers: x = layer(x)` stands in the loop over the batches).
+    """
+    inner = site.loops[-1] if site.loops else place.scope.node
+    return next((loop for loop in reversed(site.loops) if any(map(_goes_backward, ast.walk(loop)))), inner)
+
+
+def _goes_backward(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward"
 
 
 def is_trained(place: Place, site: Site) -> bool:
@@ -64,8 +71,7 @@ def is_trained(place: Place, site: Site) -> bool:
     whole = around(place, site)
     if isinstance(whole, ast.Module):
         return False
-    inside = (node for node in ast.walk(whole) if isinstance(node, ast.Call))
-    backward = [node for node in inside if isinstance(node.func, ast.Attribute) and node.func.attr == "backward"]
+    backward = [node for node in ast.walk(whole) if _goes_backward(node)]
     bound = results_of(whole, place.node) if backward else set()
     used = any(mentions_result(node, bound, place.node) and node is not place.node for node in backward)
     return used and not without_gradients(place)

@@ -1,5 +1,5 @@
-"""Finds calls of functions that hand out the features of all ranks without gradients: what they are given goes through
-a plain gather of torch, and what that fills is returned.
+"""Finds calls that hand out the features of all ranks without gradients: functions in which they go through a plain
+gather of torch, and the methods of Lightning and Accelerate that return what they gather.
 """
 
 from __future__ import annotations
@@ -7,6 +7,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from dtlint.frameworks.code.collective_names import is_lightning_module
+from dtlint.frameworks.code.objects import kinds
 from dtlint.frameworks.code.own_gradients import base_name
 from dtlint.frameworks.code.passes import mentions_result, results_of, without_gradients
 from dtlint.frameworks.pytorch.step_area import called_function
@@ -23,22 +25,35 @@ GATHERS = (
     "torch.distributed.distributed_c10d.all_gather",
     "torch.distributed.all_gather_into_tensor",
 )
+_JOINS = frozenset({"cat", "concat"})
 _CUTS = frozenset({"detach", "item", "tolist", "numpy"})
 _LEVELS = 3
 """Functions within functions through which a gather is looked for."""
 
 
+_SHAPES = frozenset({"flatten", "view", "reshape", "contiguous", "squeeze", "float"})
+"""Methods that return the features that they are called on."""
+_SYNCS = "sync_grads"
+TORCH, LIGHTNING, ACCELERATE = "torch", "lightning", "accelerate"
+
+
 class Plain(NamedTuple):
-    """What a call gathers, the gather itself, and whether the own part is put back with its gradients."""
+    """What a call gathers, the gather itself, whether the own part is put back with its gradients, and whose gather it
+    is: torch's, which fills a list, or one that returns what it gathers.
+    """
 
     tensors: tuple[ast.expr, ...]
     gather: Place
     back: bool
+    by: str = TORCH
 
 
 def plain_gather(place: Place, levels: int = _LEVELS) -> Plain | None:
-    """What a call of a function of the program gathers without gradients and returns, None for any other."""
+    """What a call gathers without gradients and returns, itself or in a function of the program, None for any other."""
     node = place.node
+    direct = returning_gather(place)
+    if direct is not None:
+        return direct
     helper = called_function(place) if levels and place.budget.spend() else None
     if helper is None or not isinstance(node, ast.Call) or not isinstance(helper.scope.node, ast.FunctionDef):
         return None
@@ -61,10 +76,48 @@ def _own(place: Place, helper: Definition) -> Plain | None:
     node = place.node
     if not isinstance(node, ast.Call) or called(place) not in GATHERS or len(node.args) < 2:
         return None
-    methods = (part.func for part in ast.walk(node.args[1]) if isinstance(part, ast.Call))
-    if not base_name(node.args[1]) or any(last_word(method) in _CUTS for method in methods):
+    if not _is_plain(node.args[1]):
         return None
     return Plain((node.args[1],), place, puts_back(helper.scope.node, dotted(node.args[0])))
+
+
+def returning_gather(place: Place) -> Plain | None:
+    """`self.all_gather(x)` of a LightningModule and `fabric.all_gather(x)`, which send no gradients back unless they
+    are told to (lightning/pytorch/core/module.py, all_gather, sync_grads=False), and `accelerator.gather(x)`, which
+    never does (accelerate/utils/operations.py, _gpu_gather); also in the shape of one batch.
+    """
+    node = place.node
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return None
+    if node.func.attr in _SHAPES:
+        return returning_gather(place.at(node.func.value))
+    if last_word(node.func) in _JOINS and node.args:
+        return returning_gather(place.at(node.args[0]))
+    by = _whose(place, node.func)
+    told = [word for word in node.keywords if word.arg in (_SYNCS, None)]
+    asked = len(node.args) > 2 or any(not _is_off(word) for word in told)
+    if not by or not node.args or asked or not _is_plain(node.args[0]):
+        return None
+    return Plain((node.args[0],), place, False, by)
+
+
+def _whose(place: Place, function: ast.Attribute) -> str:
+    if function.attr == "all_gather" and is_lightning_module(place, function.value):
+        return LIGHTNING
+    wanted = {"all_gather": "fabric", "gather": "accelerator"}.get(function.attr)
+    if wanted is None or kinds(place.at(function.value)) != {wanted}:
+        return ""
+    return LIGHTNING if wanted == "fabric" else ACCELERATE
+
+
+def _is_off(word: ast.keyword) -> bool:
+    return word.arg == _SYNCS and isinstance(word.value, ast.Constant) and word.value.value is False
+
+
+def _is_plain(tensor: ast.expr) -> bool:
+    """Whether a tensor is handed over with its gradients."""
+    methods = (part.func for part in ast.walk(tensor) if isinstance(part, ast.Call))
+    return bool(base_name(tensor)) and not any(last_word(method) in _CUTS for method in methods)
 
 
 def puts_back(function: ast.AST, parts: str) -> bool:
@@ -76,7 +129,7 @@ def puts_back(function: ast.AST, parts: str) -> bool:
 
 def _is_returned(helper: Definition, call: ast.Call, found: Plain) -> bool:
     """Whether a function returns what one of its calls gathers."""
-    filled = [dotted(call.args[0])] if call is found.gather.node else []
+    filled = [dotted(call.args[0])] if call is found.gather.node and found.by == TORCH else []
     names = results_of(helper.scope.node, call, filled)
     returned = (site.node.value for site in helper.scope.sites if isinstance(site.node, ast.Return))
     return any(mentions_result(value, names - {""}, call) for value in returned if value is not None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 from dtlint.languages.python.bindings import dotted
@@ -176,7 +176,9 @@ def _side(place: Place, test: ast.expr, holds: bool, depth: int) -> Side:
     if isinstance(test, ast.BoolOp):
         return _of_several(place, test, holds, depth)
     if isinstance(test, ast.Compare):
-        return _of_comparison(place, test, holds)
+        return _of_comparison(place, test, holds) or _of_presence(place, test, holds, depth)
+    if isinstance(test, ast.IfExp):
+        return _of_choice(place, test, holds, depth, _is_false)
     if is_rank(place.at(test), depth):
         return "others" if holds else "first"
     return _of_flag(place, test, holds, depth)
@@ -228,6 +230,36 @@ def _of_comparison(place: Place, test: ast.Compare, holds: bool) -> Side:
     if not is_rank(place.at(left), 0):
         return ""
     return _of_numbers(operation, right, holds)
+
+
+def _of_presence(place: Place, test: ast.Compare, holds: bool, depth: int) -> Side:
+    """`bar is not None`, where the bar is one on some ranks only (`bar = tqdm() if rank == 0 else None`)."""
+    operation = test.ops[0]
+    if not (isinstance(operation, ast.Is | ast.IsNot) and len(test.ops) == 1 and _is_none(test.comparators[0])):
+        return ""
+    bound = _bound(place, dotted(test.left)) if dotted(test.left) else []
+    given = [(scope, item) for scope, item in bound if not (item.kind == "value" and _is_none(item.node))]
+    choices = [(scope, item.node) for scope, item in given if isinstance(item.node, ast.IfExp) and not item.path]
+    if not choices or len(choices) < len(given):
+        return ""
+    is_there = isinstance(operation, ast.IsNot) is holds
+    sides = {_of_choice(place._replace(scope=scope), node, is_there, depth + 1, _is_none) for scope, node in choices}
+    return sides.pop() if len(sides) == 1 else ""
+
+
+def _of_choice(place: Place, node: ast.IfExp, holds: bool, depth: int, lacks: Callable[[ast.AST], bool]) -> Side:
+    """The ranks on which `value if rank == 0 else None` is a value, and not what it is told to be where it `lacks`."""
+    if lacks(node.body) is lacks(node.orelse):
+        return ""
+    return _side(place, node.test, holds is lacks(node.orelse), depth + 1)
+
+
+def _is_none(node: ast.AST | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def _is_false(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and not node.value
 
 
 def _of_numbers(operation: ast.cmpop, right: ast.expr, holds: bool) -> Side:

@@ -69,7 +69,7 @@ def _effect(factor: Factor, owner: Place) -> str:
     """How a divisor is the accumulation by which the owner divides too, "" for another one."""
     if _is_accumulation(factor, owner):
         return "engine" if kinds(owner) == {"deepspeed"} else "twice"
-    name = dotted(factor.place.node).rpartition(".")[2]
+    name = _last_name(factor.place.node)
     return "named" if _NAMED.fullmatch(name) and not _made_with(owner) else ""
 
 
@@ -89,11 +89,24 @@ def _size(divisor: Place) -> dict[str, str]:
     config or the command line may change.
     """
     found, node = evaluate(divisor._replace(budget=Budget())), divisor.node
-    key = dotted(node.func if isinstance(node, ast.Call) else node).rpartition(".")[2]
+    key = _last_name(node)
     number = found.value if isinstance(found, Value) and isinstance(found.value, int) else None
     if number is None or (number == 1 and isinstance(node, ast.Attribute)):
         return {"ones": "perhaps", "key": key}
     return {"ones": "yes" if number == 1 else "no", "key": key}
+
+
+def _last_name(node: ast.AST) -> str:
+    """`accum` of `args.accum`, `config["accum"]`, `config.get("accum", 1)` and `engine.accum()`."""
+    if isinstance(node, ast.Subscript):
+        return _text_of(node.slice)
+    if isinstance(node, ast.Call):
+        return _text_of(node.args[0]) if last_word(node.func) == "get" and node.args else last_word(node.func)
+    return last_word(node) if dotted(node) else ""
+
+
+def _text_of(node: ast.AST) -> str:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
 def _owner(backward: Place) -> Place | None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from dtlint.frameworks import Member
 from dtlint.frameworks.code.objects import PREPARERS, PREPARING, SAME_OBJECT, WRAPPERS, kinds
-from dtlint.frameworks.code.passes import CALLS_NOTHING, is_trained, runs_forward
+from dtlint.frameworks.code.passes import CALLS_NOTHING, is_trained, runs_forward, without_gradients
 from dtlint.frameworks.pytorch.names import DDP
 from dtlint.languages.python.bindings import dotted, enclosing_class, last_word
 from dtlint.languages.python.called import given_to
@@ -152,8 +152,15 @@ def _sites(wrap: _Wrap, model: str) -> Iterator[tuple[Place, Site]]:
             behind = scope is not place.scope or getattr(site.node, "lineno", 0) > getattr(place.node, "lineno", 0)
             if isinstance(site.node, ast.Call) and behind:
                 forward = place_of(place.program, place.module, site)
-                if runs_forward(forward, site.node, model) and not _is_wrapped(forward, site.node, model):
+                passes = runs_forward(forward, site.node, model) or _runs_part(forward, site.node, model)
+                if passes and not _is_wrapped(forward, site.node, model):
                     yield forward, site
+
+
+def _runs_part(place: Place, node: ast.Call, model: str) -> bool:
+    """`model.encode(x)` and `model.head(x)` with gradients."""
+    called = dotted(node.func)
+    return called.startswith(f"{model}.") and last_word(node.func) not in _READS and not without_gradients(place)
 
 
 def _is_wrapped(place: Place, node: ast.Call, model: str) -> bool:

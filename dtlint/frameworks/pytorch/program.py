@@ -7,6 +7,7 @@ from dtlint.frameworks.process_groups import group_claims
 from dtlint.frameworks.pytorch.checkpointing import checkpointing_claims, variant_claims
 from dtlint.frameworks.pytorch.device_mesh import mesh_claims, meshes
 from dtlint.frameworks.pytorch.exchange import collectives
+from dtlint.frameworks.pytorch.pipelines import pipeline_claims
 from dtlint.frameworks.pytorch.projections import projections, vocabulary_claims
 from dtlint.languages.python.program import Program
 from dtlint.value import Origin, Value
@@ -15,16 +16,17 @@ LAYER = "pytorch-python"
 
 
 def read(program: Program) -> Reading:
-    """Claims of the device mesh and of activation checkpointing, and the collections about code.
+    """Claims of the device mesh, of pipelines and of activation checkpointing, and the collections about code.
 
     A program that exchanges all gradients by hand and wraps the model in nothing is plain data parallelism of torch.
     """
-    wide = projections(program)
+    wide, staged = projections(program), pipeline_claims(program)
     claims = (
         *mesh_claims(program),
         *checkpointing_claims(program),
         *variant_claims(program),
         *vocabulary_claims(wide),
+        *staged,
     )
     built = meshes(program)
     place = built[0].place if built else None
@@ -32,7 +34,8 @@ def read(program: Program) -> Reading:
     collections = {"code.collectives": members, "code.projections": wide, **code.collections(program)}
     by_hand = next((member for member in members if _is_whole_exchange(member)), None)
     if by_hand is None:
-        return Reading(LAYER, place, claims, collections=collections)
+        framework = "pytorch" if staged else ""
+        return Reading(LAYER, place, claims, framework=framework, collections=collections)
     unsharded = Claim("sharding.stage", Value(0, Origin("written", by_hand.place)), "all_reduce")
     claims = (*claims, unsharded, *group_claims(program))
     return Reading(LAYER, place or by_hand.place, claims, framework="pytorch", collections=collections)

@@ -7,6 +7,9 @@ import ast
 from dtlint.languages.python.bindings import dotted, last_word
 from dtlint.languages.python.tree import Scope, Site
 
+_BOUND = frozenset({"__init__", "__call__", "forward"})
+"""Methods that a call runs which does not name them."""
+
 
 def calls_by_name(scopes: tuple[Scope, ...]) -> dict[str, tuple[Site, ...]]:
     """Calls by the last word of what they call; a call of `b` after `import a as b` or `b = a` counts for `a` too."""
@@ -73,7 +76,9 @@ def given_to(call: ast.Call) -> list[ast.expr]:
 
 
 def _is_bound(function: Scope, call: ast.Call) -> bool:
-    """Whether a call leaves out the first parameter of a function: of a method, and of a class that it builds."""
+    """Whether a call leaves out the first parameter of a function: of a method, of a class that it builds, and of an
+    object that is called itself (`criterion(x, y)`).
+    """
     node = function.node
     if function.parent is None or not isinstance(function.parent.node, ast.ClassDef):
         return False
@@ -81,7 +86,7 @@ def _is_bound(function: Scope, call: ast.Call) -> bool:
         return False
     if any(_last_word(decorator) == "staticmethod" for decorator in node.decorator_list):
         return False
-    return isinstance(call.func, ast.Attribute) or node.name == "__init__"
+    return isinstance(call.func, ast.Attribute) or node.name in _BOUND
 
 
 def annotated_word(node: ast.expr | None) -> str:
