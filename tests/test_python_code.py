@@ -1168,3 +1168,61 @@ def test_an_accelerator_exchanges_without_a_wrapper_of_the_program() -> None:
     plain = text.replace("accelerator.backward(net(x))", "net(x).backward()")
     modules = {"train.py": read_module(Source("train.py", "import torch, accelerate\n" + plain))}
     assert "code.divergences" not in code.collections(link(modules))
+
+
+CLIPPED = """
+import math
+import numpy as np
+net = FSDP(Net())
+LIMIT = float("inf")
+for x in b:
+    net(x).backward()
+    {clip}
+"""
+
+
+@pytest.mark.parametrize(
+    ("clip", "wrong"),
+    [
+        ("torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)", True),
+        ("torch.nn.utils.clip_grad_norm_(net.parameters(), float('1.5'))", True),
+        ("torch.nn.utils.clip_grad_norm_(net.parameters(), args.clip)", True),
+        ("norm = torch.nn.utils.clip_grad_norm_(net.parameters(), float('inf'))", False),
+        ("norm = torch.nn.utils.clip_grad_norm_(net.parameters(), max_norm=math.inf)", False),
+        ("norm = torch.nn.utils.clip_grad_norm_(net.parameters(), np.inf)", False),
+        ("norm = torch.nn.utils.clip_grad_norm_(net.parameters(), LIMIT)", False),
+        ("with FSDP.summon_full_params(net, with_grads=True):\n        torch.nn.utils.clip_grad_norm_(net.parameters(), 1)", False),
+        ("with FSDP.summon_full_params(net):\n        torch.nn.utils.clip_grad_norm_(net.parameters(), 1)", True),
+        ("try:\n        net.clip_grad_norm_(1)\n    except AttributeError:\n        torch.nn.utils.clip_grad_norm_(net.parameters(), 1)", False),
+        ("if dist.get_world_size() == 1:\n        torch.nn.utils.clip_grad_norm_(net.parameters(), 1)", False),
+    ],
+)  # fmt: skip
+def test_shards_are_clipped_where_something_is(clip: str, wrong: bool) -> None:
+    assert ("code.shard_clips" in found(CLIPPED.format(clip=clip))) is wrong
+
+
+MADE_TOGETHER = """
+def share(batch):
+    loss = model(batch).mean()
+    {exchange}
+    return loss
+for x in b:
+    loss = share(x)
+    if torch.isnan({judged}).item():
+        continue
+    loss.backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("exchange", "judged", "parts"),
+    [
+        ("dist.reduce(loss, dst=0)\n    dist.broadcast(loss, src=0)", "loss", False),
+        ("dist.all_reduce(loss)", "loss.detach()", False),
+        ("dist.reduce(loss, dst=0)", "loss", True),
+        ("loss = loss.gather(0, picked)", "loss", True),
+        ("torch.cuda.synchronize()", "loss", True),
+    ],
+)
+def test_a_loss_that_the_ranks_have_exchanged_parts_none(exchange: str, judged: str, parts: bool) -> None:
+    assert ("code.divergences" in found(MADE_TOGETHER.format(exchange=exchange, judged=judged))) is parts

@@ -246,6 +246,43 @@ def test_samples_that_are_dealt_or_may_be(text: str) -> None:
     assert found("code.loaders", text) == []
 
 
+CUT = """
+class Parts(Dataset):
+    def __init__(self, conf, rank, world, names):
+        {init}
+    def __getitem__(self, i):
+        return self.rows[i]
+    def __len__(self):
+        return len(self.rows)
+class Own(Parts):
+    pass
+{made}
+"""
+BY_CONFIG = "share = conf['world_rank'] % conf['shards']\n        self.rows = read(conf['path'])[share:share + 8]"
+
+
+@pytest.mark.parametrize(
+    ("init", "told"),
+    [
+        (BY_CONFIG, False),
+        ("self.rows = np.array_split(read(conf), world)[rank]", False),
+        ("self.rows = read(names[rank])", False),
+        ("self.rows = read(f'{conf}/part-{rank}.h5')", False),
+        ("self.rows = read('part-%d.h5' % dist.get_rank())", False),
+        ("per = len(names) // world\n        first = per * rank\n        self.rows = names[first:first + per]", False),
+        ("self.rows = read(conf)\n        print(f'{conf[\"rank\"]} of {world}')", True),
+        ("self.rows = read(conf)\n        logging.info('rank %d' % conf['rank'])", True),
+        ("self.rows = read(conf)\n        if conf['rank'] == 0:\n            print(names[0])", True),
+        ("self.rows = read(conf, 'cuda:%d' % conf['rank'])", True),
+        ("self.rows = read(conf)\n        self.seed = conf['rank_of_lora'] * 2", True),
+    ],
+)
+def test_a_dataset_that_cuts_itself_by_rank(init: str, told: bool) -> None:
+    for name in ("Parts", "Own"):
+        made = loop(f"DataLoader({name}(conf), shuffle=True)")
+        assert found("code.loaders", CUT.format(init=init, made=made)) == (["all"] if told else []), name
+
+
 @pytest.mark.parametrize(
     "several", ["world_size > 1", "args.distributed", "dist.is_initialized()", "args.local_rank != -1"]
 )

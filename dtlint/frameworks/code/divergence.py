@@ -16,6 +16,7 @@ from dtlint.frameworks.code.loss_factors import bound, is_handed_over
 from dtlint.frameworks.code.mentions import passes
 from dtlint.frameworks.code.partial_values import known_in_part
 from dtlint.frameworks.code.ranks import asks_for_ranks, side_of
+from dtlint.frameworks.code.reached import Search
 from dtlint.frameworks.pytorch.names import DDP, FSDP1, FSDP2
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import calls
@@ -39,6 +40,8 @@ _AGREEING = OPEN - {"reduce", "gather", "gather_object", "barrier", "monitored_b
 """Collectives after which all ranks hold the same."""
 _CLOCKS = frozenset({"time.time", "time.monotonic", "time.perf_counter"})
 """Functions that tell every rank something of its own."""
+_LEVELS = 2
+"""Names that a value is followed through, to the function that makes it."""
 _OF_SOME = frozenset({"rank", "reduced", "partial", "dealt", "bar"})
 """Causes that part ranks which train on the same batches too."""
 _BY_BATCH = frozenset({"picked", "loss"})
@@ -291,8 +294,21 @@ def _own(place: Place, test: ast.expr, loop: ast.For | ast.While) -> str:
     if _is_innermost(place.scope, loop) and (
         _NOT_FINITE.search(place.module.text(test, 200)) or judges_loss(place, test, loop)
     ):
-        return "loss"
+        return "" if _is_made_together(place, _LEVELS) else "loss"
     return "clock" if asks_clock(place, test) else ""
+
+
+def _is_made_together(place: Place, levels: int) -> bool:
+    """Whether a function of the program makes a value in an expression and has the ranks exchange it:
+    `loss = forward(batch)`, where `forward` hands out what it has broadcast.
+    """
+    for node in ast.walk(place.node):
+        if isinstance(node, ast.Call) and Search(place.program).operations(place.at(node)) & _AGREEING:
+            return True
+        told = bound(place, node.id) if isinstance(node, ast.Name) and levels else ()
+        if any(_is_made_together(inner, levels - 1) for inner, binding in told if binding.kind == "value"):
+            return True
+    return False
 
 
 def asks_clock(place: Place, test: ast.expr) -> bool:
