@@ -248,7 +248,7 @@ def test_samples_that_are_dealt_or_may_be(text: str) -> None:
 
 CUT = """
 class Parts(Dataset):
-    def __init__(self, conf, rank, world, names):
+    def __init__(self, conf, world, names):
         {init}
     def __getitem__(self, i):
         return self.rows[i]
