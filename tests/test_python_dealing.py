@@ -246,7 +246,7 @@ def test_samples_that_are_dealt_or_may_be(text: str) -> None:
     assert found("code.loaders", text) == []
 
 
-CUT = """
+PARTS = """
 class Parts(Dataset):
     def __init__(self, conf, world, names):
         {init}
@@ -280,7 +280,7 @@ BY_CONFIG = "share = conf['world_rank'] % conf['shards']\n        self.rows = re
 def test_a_dataset_that_cuts_itself_by_rank(init: str, told: bool) -> None:
     for name in ("Parts", "Own"):
         made = loop(f"DataLoader({name}(conf), shuffle=True)")
-        assert found("code.loaders", CUT.format(init=init, made=made)) == (["all"] if told else []), name
+        assert found("code.loaders", PARTS.format(init=init, made=made)) == (["all"] if told else []), name
 
 
 @pytest.mark.parametrize(
