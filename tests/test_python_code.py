@@ -1226,3 +1226,47 @@ for x in b:
 )
 def test_a_loss_that_the_ranks_have_exchanged_parts_none(exchange: str, judged: str, parts: bool) -> None:
     assert ("code.divergences" in found(MADE_TOGETHER.format(exchange=exchange, judged=judged))) is parts
+
+
+RECOMPUTED = """
+from torch.utils.checkpoint import checkpoint
+class Block(torch.nn.Module):
+    def forward(self, x):
+        return checkpoint(self.inner, x)
+class Other(torch.nn.Module):
+    def forward(self, x):
+        return checkpoint(self.inner, self.stem(x))
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem, self.head = torch.nn.Linear(8, 8), {head}
+    def forward(self, x, y):
+        {forward}
+        return self.head(z)
+{made}
+wrapped = DDP(net, find_unused_parameters=True)
+"""
+PLAIN_HEAD, DIRECT = "torch.nn.Linear(8, 1)", "net = Net()"
+
+
+@pytest.mark.parametrize(
+    ("forward", "head", "made", "fails"),
+    [
+        ("z = checkpoint(self.part, self.stem(x))", PLAIN_HEAD, DIRECT, True),
+        ("x = self.stem(x)\n        z = checkpoint(self.part, x, use_reentrant=True)", PLAIN_HEAD, DIRECT, True),
+        ("z = self.stem(x)\n        for each in self.parts:\n            z = checkpoint(each, z)", PLAIN_HEAD, DIRECT, True),
+        ("z = checkpoint(self.part, x, self.query)", PLAIN_HEAD, DIRECT, True),
+        ("x.requires_grad_()\n        z = checkpoint(self.part, x)", PLAIN_HEAD, DIRECT, True),
+        ("z = self.stem(x)", "Block()", DIRECT, True),
+        ("z = self.stem(x)", "Block()", "net = build(Net)", True),
+        ("z = checkpoint(self.part, x)", PLAIN_HEAD, "net = build(Net())", True),
+        ("z = checkpoint(self.part, x)", PLAIN_HEAD, DIRECT, False),
+        ("z = checkpoint(self.part, torch.cat([x, y.float() / 255], 1))", PLAIN_HEAD, DIRECT, False),
+        ("x = checkpoint(self.part, x)\n        z = checkpoint(self.rest, x)\n        x = self.stem(z)", PLAIN_HEAD, DIRECT, False),
+        ("z = x\n        for each in self.parts:\n            z = checkpoint(each, z)", PLAIN_HEAD, DIRECT, False),
+        ("z = self.stem(x)", PLAIN_HEAD, DIRECT, False),
+    ],
+)  # fmt: skip
+def test_recomputation_that_runs_backward_in_between(forward: str, head: str, made: str, fails: bool) -> None:
+    told = found(RECOMPUTED.format(forward=forward, head=head, made=made))
+    assert ("code.searched_recomputations" in told) is fails
