@@ -980,3 +980,62 @@ def test_how_many_a_list_has_that_is_written_out(text: str, count: int | None) -
     node = module.top.bindings["it"][0].node
     assert node is not None
     assert how_many(Place(program, module, module.top, node, budget=Budget())) == count
+
+
+BRANCHED = """
+import torch
+import torch.distributed as dist
+from omegaconf import OmegaConf
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.utils.data import DataLoader, DistributedSampler
+from own import Run, started
+from net import Net, data
+def arguments(train, samples):
+    if train.batching == "dynamic":
+        return {"sampler": None}
+    return {"sampler": DistributedSampler(samples)}
+@started(config_name=None)
+def main(cfg):
+    cfg = OmegaConf.merge(Run(), cfg)
+    loader, model = DataLoader(data, **arguments(cfg.train, data)), DDP(Net().cuda())
+    for epoch in range(5):
+        for x in loader:
+            model(x).backward()
+main()
+"""
+
+
+@pytest.mark.parametrize(("word", "told"), [("dynamic", []), ("padding", [True])])
+def test_a_sampler_that_the_words_of_the_launch_leave_out(tree, word: str, told: list[bool]) -> None:
+    root = tree({"train.py": BRANCHED, "run.sh": f"torchrun --nproc_per_node 8 train.py ++train.batching={word}\n"})
+    report = check([root / "run.sh"])
+    assert [item.rule == "sampler-set-epoch-missing" for item in report.findings] == told
+
+
+RESTARTED = """
+def fit(model, data):
+    loader = DataLoader(data, sampler=DistributedSampler(data))
+    batches = iter(loader)
+    while True:
+        try:
+            x = next(batches)
+        except StopIteration:
+            batches = iter({restarted})
+            x = next(batches)
+        model(x).backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("restarted", "head", "told"),
+    [
+        ("loader", "", 1),
+        ("self.train_loader", "", 1),
+        ("train_loader", "", 0),
+        ("train_loader", "train_loader = None\n", 1),
+        ("train_loader", "from common import *\n", 1),
+    ],
+)
+def test_a_loader_that_is_begun_again_has_a_name(restarted: str, head: str, told: int) -> None:
+    imports = "from torch.utils.data import DistributedSampler\n"
+    assert len(found("code.samplers", head + RESTARTED.format(restarted=restarted), HEAD + imports)) == told
