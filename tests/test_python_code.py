@@ -511,7 +511,7 @@ def test_gradients_that_are_averaged_twice(division: str, wrong: bool) -> None:
             False,
         ),
         (
-            "s = DistributedSampler(data)\nfor i in steps:\n    try:\n        x = next(it)\n"
+            "s = DistributedSampler(data)\nloader = DataLoader(data, sampler=s)\nfor i in steps:\n    try:\n        x = next(it)\n"
             "    except StopIteration:\n        it = iter(loader)\n    model(x).backward()",
             False,
         ),
@@ -1270,3 +1270,58 @@ PLAIN_HEAD, DIRECT = "torch.nn.Linear(8, 1)", "net = Net()"
 def test_recomputation_that_runs_backward_in_between(forward: str, head: str, made: str, fails: bool) -> None:
     told = found(RECOMPUTED.format(forward=forward, head=head, made=made))
     assert ("code.searched_recomputations" in told) is fails
+
+
+CRITERION = """
+class Criterion(torch.nn.Module):
+    def forward(self, a, b):
+        {exchange}
+        return (a @ b.T).mean()
+criterion = Criterion()
+for a, b in batches:
+    loss = criterion(model(a), b)
+    if torch.isnan(loss):
+        continue
+    loss.backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("exchange", "parts"),
+    [
+        ("dist.all_gather(rows, a)", False),
+        ("a = a.sum(0) / dist.get_world_size()", True),
+        ("dist.all_to_all_single(out, a)", True),
+    ],
+)
+def test_a_criterion_on_what_all_ranks_gathered_is_the_same_for_all(exchange: str, parts: bool) -> None:
+    assert ("code.divergences" in found(CRITERION.format(exchange=exchange))) is parts
+
+
+PICKED = """
+import random
+import numpy as np
+from torch.utils.data import DataLoader, DistributedSampler
+class Rows:
+    def __getitem__(self, index):
+        {item}
+loader = DataLoader(Rows(), sampler=DistributedSampler(Rows()))
+for epoch in range(5):
+    for x in loader:
+        model(x).backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("item", "told"),
+    [
+        ("return self.rows[index]", True),
+        ("index = (index + random.randint(0, 3)) % 9\n        return self.rows[index]", True),
+        ("if self.mixed:\n            index = random.randint(0, 9)\n        return self.rows[index]", True),
+        ("index = random.randint(0, len(self.rows) - 1)\n        return self.rows[index]", False),
+        ("return self.rows[np.random.choice(9)]", False),
+        ("return random.choice(self.rows)", False),
+    ],
+)
+def test_samples_that_no_index_picks_have_no_order(item: str, told: bool) -> None:
+    assert ("code.samplers" in found(PICKED.format(item=item))) is told

@@ -20,6 +20,7 @@ from dtlint.frameworks.code.reached import Search
 from dtlint.frameworks.pytorch.names import DDP, FSDP1, FSDP2
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import calls
+from dtlint.languages.python.instances import instances, with_bases
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Budget, Place, place_of
 from dtlint.languages.python.program import Program
@@ -38,6 +39,8 @@ _AGREED = re.compile(r"reduce|gather|broadcast|sync|any_rank|all_rank|global", r
 
 _AGREEING = OPEN - {"reduce", "gather", "gather_object", "barrier", "monitored_barrier", "new_group"}
 """Collectives after which all ranks hold the same."""
+_SENDING = frozenset(word for word in OPEN if "to_all" in word or "scatter" in word)
+"""Collectives that send each rank something else."""
 _CLOCKS = frozenset({"time.time", "time.monotonic", "time.perf_counter"})
 """Functions that tell every rank something of its own."""
 _LEVELS = 2
@@ -303,12 +306,26 @@ def _is_made_together(place: Place, levels: int) -> bool:
     `loss = forward(batch)`, where `forward` hands out what it has broadcast.
     """
     for node in ast.walk(place.node):
-        if isinstance(node, ast.Call) and Search(place.program).operations(place.at(node)) & _AGREEING:
+        if isinstance(node, ast.Call) and _exchanged_in(place.at(node), node) & _AGREEING:
             return True
         told = bound(place, node.id) if isinstance(node, ast.Name) and levels else ()
         if any(_is_made_together(inner, levels - 1) for inner, binding in told if binding.kind == "value"):
             return True
     return False
+
+
+def _exchanged_in(place: Place, node: ast.Call) -> set[str]:
+    """The operations that a call may lead to, by a function or the forward pass of a criterion of the program; in that
+    of a model it is no loss that the ranks exchange, but what experts are sent.
+    """
+    found = Search(place.program).operations(place)
+    for owner in instances(place.at(node.func)):
+        for each in with_bases(place, owner.definition):
+            forward = each.module.definitions.get(f"{each.scope.name}.forward")
+            called_in = forward.sites if forward is not None else ()
+            inner = (place_of(place.program, each.module, site) for site in called_in)
+            found |= set().union(*(Search(place.program).operations(item) for item in inner)) - _SENDING
+    return found
 
 
 def asks_clock(place: Place, test: ast.expr) -> bool:
