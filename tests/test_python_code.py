@@ -1325,3 +1325,22 @@ for epoch in range(5):
 )
 def test_samples_that_no_index_picks_have_no_order(item: str, told: bool) -> None:
     assert ("code.samplers" in found(PICKED.format(item=item))) is told
+
+
+SKIPPED = "for x in b:\n    loss = model(x)\n    if {test}:\n        {before}\n        continue\n    loss.backward()\n"
+
+
+@pytest.mark.parametrize(
+    ("test", "before", "parts"),
+    [
+        ("torch.isnan(loss)", "print(loss)", True),
+        ("torch.isnan(loss) or step == 0", "print(loss)", True),
+        ("torch.isnan(loss)", "(loss * 0).backward()", False),
+        ("torch.isnan(loss)", "sum(p.sum() * 0 for p in model.parameters()).backward()", False),
+        ("torch.isnan(loss) and dist.get_world_size() == 1", "print(loss)", False),
+        ("torch.isnan(loss) and dist.get_world_size() > 1", "print(loss)", True),
+        ("torch.isnan(loss) or dist.get_world_size() == 1", "print(loss)", True),
+    ],
+)
+def test_a_turn_without_a_backward_pass(test: str, before: str, parts: bool) -> None:
+    assert ("code.divergences" in found(SKIPPED.format(test=test, before=before))) is parts

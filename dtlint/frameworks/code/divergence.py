@@ -15,7 +15,7 @@ from dtlint.frameworks.code.loaders import loaders
 from dtlint.frameworks.code.loss_factors import bound, is_handed_over
 from dtlint.frameworks.code.mentions import passes
 from dtlint.frameworks.code.partial_values import known_in_part
-from dtlint.frameworks.code.ranks import asks_for_ranks, side_of
+from dtlint.frameworks.code.ranks import asks_for_ranks, is_alone, side_of
 from dtlint.frameworks.code.reached import Search
 from dtlint.frameworks.pytorch.names import DDP, FSDP1, FSDP2
 from dtlint.languages.python.bindings import dotted
@@ -268,7 +268,7 @@ def fields_of(span: Span, word: str, cause: str, condition: str) -> dict[str, Se
 
 
 def _member(place: Place, loop: ast.For | ast.While, item: _Exit) -> Member | None:
-    if isinstance(item.node, ast.Continue) and not _goes_backward_after(loop, item.node):
+    if isinstance(item.node, ast.Continue) and not _leaves_backward_out(loop, item.node):
         return None
     cause = _cause(place, loop, item)
     if cause is None:
@@ -281,7 +281,7 @@ def _member(place: Place, loop: ast.For | ast.While, item: _Exit) -> Member | No
 
 def _cause(place: Place, loop: ast.For | ast.While, item: _Exit) -> tuple[str, Guard] | None:
     for guard in item.guards:
-        if guard.test is None or _agrees(place.module, loop, guard.test):
+        if guard.test is None or _agrees(place.module, loop, guard.test) or is_alone(place, guard):
             continue
         here = place._replace(node=guard.test, budget=Budget())
         if side_of(here, guard) and not _others_leave(loop, guard, item.node):
@@ -371,6 +371,16 @@ def _others_leave(loop: ast.AST, guard: Guard, leaving: ast.stmt) -> bool:
                 isinstance(part, type(leaving) | ast.Return | ast.Raise) for step in other for part in ast.walk(step)
             )
     return False
+
+
+def _leaves_backward_out(loop: ast.AST, leaving: ast.stmt) -> bool:
+    """Whether a turn that ends there misses the backward pass below it, and has none in its place:
+    `(loss * 0).backward(); continue`.
+    """
+    blocks = [block for node in ast.walk(loop) if isinstance(node, ast.If) for block in (node.body, node.orelse)]
+    before = next((block for block in blocks if leaving in block), [])
+    in_place = any(map(_is_backward, _inside(before)))
+    return not in_place and _goes_backward_after(loop, leaving)
 
 
 def _goes_backward_after(loop: ast.AST, leaving: ast.stmt) -> bool:
