@@ -174,6 +174,8 @@ OWN_TRAINER = "class Model:\n    def train(self):\n        self.net.train()\ncla
     ("made", "method", "told"),
     [
         ("trainer = Trainer(options)", "train", False),
+        ("from elsewhere import DefaultTrainer\ntrainer = DefaultTrainer(options)", "train", False),
+        ("from trl import SFTTrainer\ntrainer = SFTTrainer(net)", "train", True),
         ("class Runner(Base):\n    pass\ntrainer = Runner(net)", "train", True),
         ("class Runner(L.Trainer):\n    pass\ntrainer = Runner()", "validate", True),
         ("class Own(Base):\n    def evaluate(self):\n        return 1\ntrainer = Own(net)", "evaluate", False),

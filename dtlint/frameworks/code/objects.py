@@ -33,6 +33,11 @@ UNKNOWN, OTHER = "unknown", "other"
 WRAPPERS = frozenset({"ddp", "fsdp1", "deepspeed"})
 """Kinds of what a script wraps its models in itself."""
 INITIALIZE = ("deepspeed.initialize", "deepspeed.runtime.engine.initialize")
+_WITH_TRAINERS = frozenset({
+    "transformers", "trl", "sentence_transformers", "optimum", "adapters", "swift", "llamafactory", "axolotl",
+    "unsloth",
+})  # fmt: skip
+"""Packages whose Trainers are Transformers'; what a Trainer from elsewhere does is not known."""
 _BUILT_UPON = frozenset({"trainer", "lightning"})
 """Kinds that a class of the program has from the class that it is built on."""
 _CLASSES: Mapping[str, str] = {
@@ -45,7 +50,9 @@ _CLASSES: Mapping[str, str] = {
     "lightning_fabric.Fabric": "fabric",
     "lightning.Trainer": "lightning",
     "lightning.pytorch.Trainer": "lightning",
+    "lightning.pytorch.trainer.Trainer": "lightning",
     "pytorch_lightning.Trainer": "lightning",
+    "pytorch_lightning.trainer.Trainer": "lightning",
 }
 
 
@@ -164,7 +171,7 @@ def _kind(name: str, path: tuple[int, ...] = ()) -> str:
     if name in INITIALIZE:
         return "deepspeed" if path == (0,) else OTHER
     last = name.rpartition(".")[2]
-    if last.endswith("Trainer") and last[:1].isupper():
+    if last.endswith("Trainer") and last[:1].isupper() and name.partition(".")[0] in _WITH_TRAINERS:
         return "trainer"
     is_class = last[:1].isupper() or name.startswith("torch.nn.")
     return OTHER if is_class or last == "from_pretrained" else UNKNOWN
