@@ -511,7 +511,7 @@ def test_gradients_that_are_averaged_twice(division: str, wrong: bool) -> None:
             False,
         ),
         (
-            "s = DistributedSampler(data)\nfor i in steps:\n    try:\n        x = next(it)\n"
+            "s = DistributedSampler(data)\nloader = DataLoader(data, sampler=s)\nfor i in steps:\n    try:\n        x = next(it)\n"
             "    except StopIteration:\n        it = iter(loader)\n    model(x).backward()",
             False,
         ),
@@ -1171,3 +1171,179 @@ def test_an_accelerator_exchanges_without_a_wrapper_of_the_program() -> None:
     plain = text.replace("accelerator.backward(net(x))", "net(x).backward()")
     modules = {"train.py": read_module(Source("train.py", "import torch, accelerate\n" + plain))}
     assert "code.divergences" not in code.collections(link(modules))
+
+
+CLIPPED = """
+import math
+import numpy as np
+net = FSDP(Net())
+LIMIT = float("inf")
+for x in b:
+    net(x).backward()
+    {clip}
+"""
+
+
+@pytest.mark.parametrize(
+    ("clip", "wrong"),
+    [
+        ("torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)", True),
+        ("torch.nn.utils.clip_grad_norm_(net.parameters(), float('1.5'))", True),
+        ("torch.nn.utils.clip_grad_norm_(net.parameters(), args.clip)", True),
+        ("norm = torch.nn.utils.clip_grad_norm_(net.parameters(), float('inf'))", False),
+        ("norm = torch.nn.utils.clip_grad_norm_(net.parameters(), max_norm=math.inf)", False),
+        ("norm = torch.nn.utils.clip_grad_norm_(net.parameters(), np.inf)", False),
+        ("norm = torch.nn.utils.clip_grad_norm_(net.parameters(), LIMIT)", False),
+        ("with FSDP.summon_full_params(net, with_grads=True):\n        torch.nn.utils.clip_grad_norm_(net.parameters(), 1)", False),
+        ("with FSDP.summon_full_params(net):\n        torch.nn.utils.clip_grad_norm_(net.parameters(), 1)", True),
+        ("try:\n        net.clip_grad_norm_(1)\n    except AttributeError:\n        torch.nn.utils.clip_grad_norm_(net.parameters(), 1)", False),
+        ("if dist.get_world_size() == 1:\n        torch.nn.utils.clip_grad_norm_(net.parameters(), 1)", False),
+    ],
+)  # fmt: skip
+def test_shards_are_clipped_where_something_is(clip: str, wrong: bool) -> None:
+    assert ("code.shard_clips" in found(CLIPPED.format(clip=clip))) is wrong
+
+
+MADE_TOGETHER = """
+def share(batch):
+    loss = model(batch).mean()
+    {exchange}
+    return loss
+for x in b:
+    loss = share(x)
+    if torch.isnan({judged}).item():
+        continue
+    loss.backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("exchange", "judged", "parts"),
+    [
+        ("dist.reduce(loss, dst=0)\n    dist.broadcast(loss, src=0)", "loss", False),
+        ("dist.all_reduce(loss)", "loss.detach()", False),
+        ("dist.reduce(loss, dst=0)", "loss", True),
+        ("loss = loss.gather(0, picked)", "loss", True),
+        ("torch.cuda.synchronize()", "loss", True),
+    ],
+)
+def test_a_loss_that_the_ranks_have_exchanged_parts_none(exchange: str, judged: str, parts: bool) -> None:
+    assert ("code.divergences" in found(MADE_TOGETHER.format(exchange=exchange, judged=judged))) is parts
+
+
+RECOMPUTED = """
+from torch.utils.checkpoint import checkpoint
+class Block(torch.nn.Module):
+    def forward(self, x):
+        return checkpoint(self.inner, x)
+class Other(torch.nn.Module):
+    def forward(self, x):
+        return checkpoint(self.inner, self.stem(x))
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem, self.head = torch.nn.Linear(8, 8), {head}
+    def forward(self, x, y):
+        {forward}
+        return self.head(z)
+{made}
+wrapped = DDP(net, find_unused_parameters=True)
+"""
+PLAIN_HEAD, DIRECT = "torch.nn.Linear(8, 1)", "net = Net()"
+
+
+@pytest.mark.parametrize(
+    ("forward", "head", "made", "fails"),
+    [
+        ("z = checkpoint(self.part, self.stem(x))", PLAIN_HEAD, DIRECT, True),
+        ("x = self.stem(x)\n        z = checkpoint(self.part, x, use_reentrant=True)", PLAIN_HEAD, DIRECT, True),
+        ("z = self.stem(x)\n        for each in self.parts:\n            z = checkpoint(each, z)", PLAIN_HEAD, DIRECT, True),
+        ("z = checkpoint(self.part, x, self.query)", PLAIN_HEAD, DIRECT, True),
+        ("x.requires_grad_()\n        z = checkpoint(self.part, x)", PLAIN_HEAD, DIRECT, True),
+        ("z = self.stem(x)", "Block()", DIRECT, True),
+        ("z = self.stem(x)", "Block()", "net = build(Net)", True),
+        ("z = checkpoint(self.part, x)", PLAIN_HEAD, "net = build(Net())", True),
+        ("z = checkpoint(self.part, x)", PLAIN_HEAD, DIRECT, False),
+        ("z = checkpoint(self.part, torch.cat([x, y.float() / 255], 1))", PLAIN_HEAD, DIRECT, False),
+        ("x = checkpoint(self.part, x)\n        z = checkpoint(self.rest, x)\n        x = self.stem(z)", PLAIN_HEAD, DIRECT, False),
+        ("z = x\n        for each in self.parts:\n            z = checkpoint(each, z)", PLAIN_HEAD, DIRECT, False),
+        ("z = self.stem(x)", PLAIN_HEAD, DIRECT, False),
+    ],
+)  # fmt: skip
+def test_recomputation_that_runs_backward_in_between(forward: str, head: str, made: str, fails: bool) -> None:
+    told = found(RECOMPUTED.format(forward=forward, head=head, made=made))
+    assert ("code.searched_recomputations" in told) is fails
+
+
+CRITERION = """
+class Criterion(torch.nn.Module):
+    def forward(self, a, b):
+        {exchange}
+        return (a @ b.T).mean()
+criterion = Criterion()
+for a, b in batches:
+    loss = criterion(model(a), b)
+    if torch.isnan(loss):
+        continue
+    loss.backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("exchange", "parts"),
+    [
+        ("dist.all_gather(rows, a)", False),
+        ("a = a.sum(0) / dist.get_world_size()", True),
+        ("dist.all_to_all_single(out, a)", True),
+    ],
+)
+def test_a_criterion_on_what_all_ranks_gathered_is_the_same_for_all(exchange: str, parts: bool) -> None:
+    assert ("code.divergences" in found(CRITERION.format(exchange=exchange))) is parts
+
+
+PICKED = """
+import random
+import numpy as np
+from torch.utils.data import DataLoader, DistributedSampler
+class Rows:
+    def __getitem__(self, index):
+        {item}
+loader = DataLoader(Rows(), sampler=DistributedSampler(Rows()))
+for epoch in range(5):
+    for x in loader:
+        model(x).backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("item", "told"),
+    [
+        ("return self.rows[index]", True),
+        ("index = (index + random.randint(0, 3)) % 9\n        return self.rows[index]", True),
+        ("if self.mixed:\n            index = random.randint(0, 9)\n        return self.rows[index]", True),
+        ("index = random.randint(0, len(self.rows) - 1)\n        return self.rows[index]", False),
+        ("return self.rows[np.random.choice(9)]", False),
+        ("return random.choice(self.rows)", False),
+    ],
+)
+def test_samples_that_no_index_picks_have_no_order(item: str, told: bool) -> None:
+    assert ("code.samplers" in found(PICKED.format(item=item))) is told
+
+
+SKIPPED = "for x in b:\n    loss = model(x)\n    if {test}:\n        {before}\n        continue\n    loss.backward()\n"
+
+
+@pytest.mark.parametrize(
+    ("test", "before", "parts"),
+    [
+        ("torch.isnan(loss)", "print(loss)", True),
+        ("torch.isnan(loss) or step == 0", "print(loss)", True),
+        ("torch.isnan(loss)", "(loss * 0).backward()", False),
+        ("torch.isnan(loss)", "sum(p.sum() * 0 for p in model.parameters()).backward()", False),
+        ("torch.isnan(loss) and dist.get_world_size() == 1", "print(loss)", False),
+        ("torch.isnan(loss) and dist.get_world_size() > 1", "print(loss)", True),
+        ("torch.isnan(loss) or dist.get_world_size() == 1", "print(loss)", True),
+    ],
+)
+def test_a_turn_without_a_backward_pass(test: str, before: str, parts: bool) -> None:
+    assert ("code.divergences" in found(SKIPPED.format(test=test, before=before))) is parts

@@ -246,6 +246,43 @@ def test_samples_that_are_dealt_or_may_be(text: str) -> None:
     assert found("code.loaders", text) == []
 
 
+PARTS = """
+class Parts(Dataset):
+    def __init__(self, conf, world, names):
+        {init}
+    def __getitem__(self, i):
+        return self.rows[i]
+    def __len__(self):
+        return len(self.rows)
+class Own(Parts):
+    pass
+{made}
+"""
+BY_CONFIG = "share = conf['world_rank'] % conf['shards']\n        self.rows = read(conf['path'])[share:share + 8]"
+
+
+@pytest.mark.parametrize(
+    ("init", "told"),
+    [
+        (BY_CONFIG, False),
+        ("self.rows = np.array_split(read(conf), world)[rank]", False),
+        ("self.rows = read(names[rank])", False),
+        ("self.rows = read(f'{conf}/part-{rank}.h5')", False),
+        ("self.rows = read('part-%d.h5' % dist.get_rank())", False),
+        ("per = len(names) // world\n        first = per * rank\n        self.rows = names[first:first + per]", False),
+        ("self.rows = read(conf)\n        print(f'{conf[\"rank\"]} of {world}')", True),
+        ("self.rows = read(conf)\n        logging.info('rank %d' % conf['rank'])", True),
+        ("self.rows = read(conf)\n        if conf['rank'] == 0:\n            print(names[0])", True),
+        ("self.rows = read(conf, 'cuda:%d' % conf['rank'])", True),
+        ("self.rows = read(conf)\n        self.seed = conf['rank_of_lora'] * 2", True),
+    ],
+)
+def test_a_dataset_that_cuts_itself_by_rank(init: str, told: bool) -> None:
+    for name in ("Parts", "Own"):
+        made = loop(f"DataLoader({name}(conf), shuffle=True)")
+        assert found("code.loaders", PARTS.format(init=init, made=made)) == (["all"] if told else []), name
+
+
 @pytest.mark.parametrize(
     "several", ["world_size > 1", "args.distributed", "dist.is_initialized()", "args.local_rank != -1"]
 )
@@ -1139,3 +1176,62 @@ def test_how_many_a_list_has_that_is_written_out(text: str, count: int | None) -
     node = module.top.bindings["it"][0].node
     assert node is not None
     assert how_many(Place(program, module, module.top, node, budget=Budget())) == count
+
+
+BRANCHED = """
+import torch
+import torch.distributed as dist
+from omegaconf import OmegaConf
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.utils.data import DataLoader, DistributedSampler
+from own import Run, started
+from net import Net, data
+def arguments(train, samples):
+    if train.batching == "dynamic":
+        return {"sampler": None}
+    return {"sampler": DistributedSampler(samples)}
+@started(config_name=None)
+def main(cfg):
+    cfg = OmegaConf.merge(Run(), cfg)
+    loader, model = DataLoader(data, **arguments(cfg.train, data)), DDP(Net().cuda())
+    for epoch in range(5):
+        for x in loader:
+            model(x).backward()
+main()
+"""
+
+
+@pytest.mark.parametrize(("word", "told"), [("dynamic", []), ("padding", [True])])
+def test_a_sampler_that_the_words_of_the_launch_leave_out(tree, word: str, told: list[bool]) -> None:
+    root = tree({"train.py": BRANCHED, "run.sh": f"torchrun --nproc_per_node 8 train.py ++train.batching={word}\n"})
+    report = check([root / "run.sh"])
+    assert [item.rule == "sampler-set-epoch-missing" for item in report.findings] == told
+
+
+RESTARTED = """
+def fit(model, data):
+    loader = DataLoader(data, sampler=DistributedSampler(data))
+    batches = iter(loader)
+    while True:
+        try:
+            x = next(batches)
+        except StopIteration:
+            batches = iter({restarted})
+            x = next(batches)
+        model(x).backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("restarted", "head", "told"),
+    [
+        ("loader", "", 1),
+        ("self.train_loader", "", 1),
+        ("train_loader", "", 0),
+        ("train_loader", "train_loader = None\n", 1),
+        ("train_loader", "from common import *\n", 1),
+    ],
+)
+def test_a_loader_that_is_begun_again_has_a_name(restarted: str, head: str, told: int) -> None:
+    imports = "from torch.utils.data import DistributedSampler\n"
+    assert len(found("code.samplers", head + RESTARTED.format(restarted=restarted), HEAD + imports)) == told

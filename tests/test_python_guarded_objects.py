@@ -200,3 +200,52 @@ for step, batch in enumerate(batches):
 )
 def test_an_object_that_one_rank_has(bound: str, test: str, told: bool) -> None:
     assert bool(guarded(HELD.format(bound=bound, test=test))) is told
+
+
+TRAINERS = """
+import torch.distributed as dist
+import lightning as L
+from transformers import Trainer as Base
+from trainers import Trainer
+{made}
+if dist.get_rank() == 0:
+    trainer.{method}()
+"""
+OWN_TRAINER = "class Model:\n    def train(self):\n        self.net.train()\nclass Trainer(Model):\n    pass\n"
+
+
+@pytest.mark.parametrize(
+    ("made", "method", "told"),
+    [
+        ("trainer = Trainer(options)", "train", False),
+        ("from elsewhere import DefaultTrainer\ntrainer = DefaultTrainer(options)", "train", False),
+        ("from trl import SFTTrainer\ntrainer = SFTTrainer(net)", "train", True),
+        ("class Runner(Base):\n    pass\ntrainer = Runner(net)", "train", True),
+        ("class Runner(L.Trainer):\n    pass\ntrainer = Runner()", "validate", True),
+        ("class Own(Base):\n    def evaluate(self):\n        return 1\ntrainer = Own(net)", "evaluate", False),
+        ("class Own(Base):\n    def evaluate(self):\n        return super().evaluate()\ntrainer = Own(net)", "evaluate", True),
+        ("class Own(Base):\n    def evaluate(self):\n        return Base.evaluate(self)\ntrainer = Own(net)", "evaluate", True),
+    ],
+)  # fmt: skip
+def test_a_class_is_a_trainer_by_what_it_is_built_on(made: str, method: str, told: bool) -> None:
+    sources = {"train.py": TRAINERS.format(made=made, method=method), "trainers.py": OWN_TRAINER}
+    program = link({name: read_module(Source(name, text)) for name, text in sources.items()}, "train.py")
+    found = code.collections(program).get("code.guarded_collectives", ())
+    assert [_told(each, "call") for each in found] == ([method] if told else [])
+
+
+@pytest.mark.parametrize(
+    ("made", "call", "needs"),
+    [
+        ("run, _, _, _ = deepspeed.initialize(model=net)", "load_checkpoint", "stage 3"),
+        ("run, _, _, _ = deepspeed.initialize(model=net)", "save_checkpoint", "always"),
+        ("run = accelerate.Accelerator()", "load_state", "sharded"),
+        ("run = accelerate.Accelerator()", "save_state", "engine"),
+    ],
+)
+def test_loading_waits_for_others_only_where_weights_are_gathered(made: str, call: str, needs: str) -> None:
+    text = f"import accelerate, deepspeed\nimport torch.distributed as dist\n{made}\n"
+    text += f"if dist.get_rank() == 0:\n    run.{call}('out')\n"
+    program = link({"train.py": read_module(Source("train.py", text))}, "train.py")
+    found = code.collections(program)["code.guarded_collectives"]
+    assert [(_told(each, "call"), _told(each, "needs")) for each in found] == [(call, needs)]

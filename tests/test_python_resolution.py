@@ -223,6 +223,30 @@ def test_the_launch_stands_over_the_file() -> None:
     assert (found.origin.span.source.path, found.origin.span.line) == ("conf/main.yaml", 5)
 
 
+OWN_MAIN = "from omegaconf import OmegaConf\nfrom own import started\n@started(config_name=None, version_base=None)\ndef main(cfg):\n"
+MERGED = "from omegaconf import OmegaConf\nfile = OmegaConf.load('conf/main.yaml')\n"
+UNNAMED = {
+    OWN_MAIN + "    show(cfg.trainer.devices)\nmain()": (8, "?"),
+    OWN_MAIN + "    cfg = OmegaConf.merge(Run(), cfg)\n    run(cfg)\ndef run(c):\n    t, m = c.trainer, c.model\n"
+    "    show(t.devices)\nmain()": (8, "?"),
+    OWN_MAIN + "    cfg = other(cfg)\n    show(cfg.trainer.devices)\nmain()": ("?", "?"),
+    OWN_MAIN + "    show(cfg.trainer.get('devices', 2))\nmain()": (8, 2),
+    "def started(f):\n    return f\n@started\ndef main(cfg):\n    show(cfg.trainer.devices)": ("?", "?"),
+    MERGED + "show(OmegaConf.from_cli().trainer.devices)": (8, "?"),
+    MERGED + "show(OmegaConf.from_cli(words).trainer.devices)": ("?", "?"),
+    MERGED + "c = OmegaConf.merge(file, OmegaConf.from_cli())\nshow(c.trainer.devices)": (8, 4),
+    MERGED + "c = OmegaConf.merge(OmegaConf.structured(Run), file)\nshow(c.trainer.devices)": (8, 4),
+    MERGED + "c = OmegaConf.merge(file, other)\nshow(c.trainer.devices)": ("?", "?"),
+    MERGED + "c = OmegaConf.merge(*parts)\nshow(c.trainer.devices)": ("?", "?"),
+}
+
+
+@pytest.mark.parametrize(("text", "values"), UNNAMED.items(), ids=range(len(UNNAMED)))
+def test_the_words_of_the_launch_stand_over_files_that_are_not_known(text: str, values: tuple[object, object]) -> None:
+    told = plain(configured(text, "trainer.devices=8"))
+    assert (told, plain(configured(text))) == values
+
+
 WHOLE = Source("conf/main.yaml", "model:\n  depth: 4\n  recompute: false\n  name: small\n")
 BUILD = "def build(depth=1, recompute=True, width=8, **rest):\n    show({})\n"
 PASSED = {

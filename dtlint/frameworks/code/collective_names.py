@@ -13,6 +13,7 @@ from dtlint.languages.python.bindings import dotted, enclosing_class, last_word
 from dtlint.languages.python.calls import argument, call_at, called, passed
 from dtlint.languages.python.constants import evaluate
 from dtlint.languages.python.following import ways
+from dtlint.languages.python.instances import method
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Place
 from dtlint.languages.python.program import imports_from
@@ -55,12 +56,14 @@ BARRIER, BUFFERS = "lightning 2.1", "buffers"
 """What a call needs to hold a collective: nothing, a sharded model, ZeRO-3, DeepSpeed or FSDP behind a front end, FSDP
 alone, a release of Lightning whose Trainer.save_checkpoint ends in a barrier (trainer.py of 2.1.0; 2.0.9 has none), or
 that the other ranks do not run DDP's forward pass next, which broadcasts the buffers of the model in evaluation too.
+DeepSpeed's load_checkpoint reads the files of its own rank, and gathers the small weights again under ZeRO-3 alone
+(checkpoint_event_epilogue of stage3.py; load_checkpoint of engine.py, 0.14.2 and 0.19.6).
 """
 
 _METHODS: Mapping[str, Mapping[str, str]] = {
     "deepspeed": {
         "save_checkpoint": ALWAYS,
-        "load_checkpoint": ALWAYS,
+        "load_checkpoint": STAGE_3,
         "backward": ALWAYS,
         "step": ALWAYS,
         "train_batch": ALWAYS,
@@ -77,7 +80,7 @@ _METHODS: Mapping[str, Mapping[str, str]] = {
         "pad_across_processes": ALWAYS,
         "wait_for_everyone": ALWAYS,
         "save_state": ENGINE,
-        "load_state": ENGINE,
+        "load_state": SHARDED,
         "get_state_dict": SHARDED,
         "save_model": SHARDED,
     },
@@ -242,9 +245,25 @@ def _of_method(place: Place, node: ast.Call, last: str) -> Collective | None:
         usual = _USUAL_NAMES.get(dotted(node.func.value).rpartition(".")[2].lstrip("_"), "")
         found = frozenset((usual,)) if usual and last in _OF_THEIR_OWN and _imports(place, usual) else found
     needs = [_METHODS.get(kind, {}).get(last, "") for kind in found]
-    if not all(needs):
+    if not all(needs) or _replaces(place, node.func):
         return None
     return Collective(last, last, needs[0])
+
+
+def _replaces(place: Place, function: ast.Attribute) -> bool:
+    """Whether a class of the program has a method in the place of the framework's, and does not call that."""
+    own = method(place, function)
+    if own is None:
+        return False
+    called_in = (node.func for node in ast.walk(own.scope.node) if isinstance(node, ast.Call))
+    return not any(isinstance(each, ast.Attribute) and _is_inherited(each, function.attr) for each in called_in)
+
+
+def _is_inherited(function: ast.Attribute, name: str) -> bool:
+    """`super().train`, or `Trainer.train` by the name of the class."""
+    owner = function.value
+    by_super = isinstance(owner, ast.Call) and dotted(owner.func) == "super"
+    return function.attr == name and (by_super or dotted(owner)[:1].isupper() or "Trainer" in dotted(owner))
 
 
 def _is_lightning(place: Place, receiver: ast.expr, method: str) -> bool:

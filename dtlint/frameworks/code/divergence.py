@@ -16,12 +16,14 @@ from dtlint.frameworks.code.loaders import loaders
 from dtlint.frameworks.code.loss_factors import bound, is_handed_over
 from dtlint.frameworks.code.mentions import passes
 from dtlint.frameworks.code.partial_values import known_in_part
-from dtlint.frameworks.code.ranks import asks_for_ranks, side_of
+from dtlint.frameworks.code.ranks import asks_for_ranks, is_alone, side_of
+from dtlint.frameworks.code.reached import Search
 from dtlint.frameworks.code.skipped_batches import gives_nothing, skipped_batches
 from dtlint.frameworks.pytorch.names import DDP, FSDP1, FSDP2
 from dtlint.frameworks.pytorch.step_area import called_function
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import calls
+from dtlint.languages.python.instances import instances, with_bases
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Budget, Place, place_of
 from dtlint.languages.python.program import Program
@@ -40,8 +42,12 @@ _AGREED = re.compile(r"reduce|gather|broadcast|sync|any_rank|all_rank|global", r
 
 _AGREEING = OPEN - {"reduce", "gather", "gather_object", "barrier", "monitored_barrier", "new_group"}
 """Collectives after which all ranks hold the same."""
+_SENDING = frozenset(word for word in OPEN if "to_all" in word or "scatter" in word)
+"""Collectives that send each rank something else."""
 _CLOCKS = frozenset({"time.time", "time.monotonic", "time.perf_counter"})
 """Functions that tell every rank something of its own."""
+_LEVELS = 2
+"""Names that a value is followed through, to the function that makes it."""
 _OF_SOME = frozenset({"rank", "reduced", "partial", "dealt", "bar"})
 """Causes that part ranks which train on the same batches too."""
 _BY_BATCH = frozenset({"picked", "loss"})
@@ -303,7 +309,7 @@ def fields_of(span: Span, word: str, cause: str, condition: str) -> dict[str, Se
 
 
 def _member(place: Place, loop: ast.For | ast.While, item: _Exit) -> Member | None:
-    if isinstance(item.node, ast.Continue) and not _goes_backward_after(loop, item.node):
+    if isinstance(item.node, ast.Continue) and not _leaves_backward_out(loop, item.node):
         return None
     cause = _cause(place, loop, item)
     if cause is None:
@@ -316,7 +322,7 @@ def _member(place: Place, loop: ast.For | ast.While, item: _Exit) -> Member | No
 
 def _cause(place: Place, loop: ast.For | ast.While, item: _Exit) -> tuple[str, Guard] | None:
     for guard in item.guards:
-        if guard.test is None or _agrees(place.module, loop, guard.test):
+        if guard.test is None or _agrees(place.module, loop, guard.test) or is_alone(place, guard):
             continue
         here = place._replace(node=guard.test, budget=Budget())
         if side_of(here, guard) and not _others_leave(loop, guard, item.node):
@@ -334,10 +340,37 @@ def _own(place: Place, test: ast.expr, loop: ast.For | ast.While) -> str:
     if _is_innermost(place.scope, loop) and (
         _NOT_FINITE.search(place.module.text(test, 200)) or judges_loss(place, test, loop)
     ):
-        return "loss"
+        return "" if _is_made_together(place, _LEVELS) else "loss"
     if _is_innermost(place.scope, loop) and (own_batch(place) is not None or gives_nothing(place, test, loop)):
         return "picked"
     return "clock" if asks_clock(place, test) else ""
+
+
+def _is_made_together(place: Place, levels: int) -> bool:
+    """Whether a function of the program makes a value in an expression and has the ranks exchange it:
+    `loss = forward(batch)`, where `forward` hands out what it has broadcast.
+    """
+    for node in ast.walk(place.node):
+        if isinstance(node, ast.Call) and _exchanged_in(place.at(node), node) & _AGREEING:
+            return True
+        told = bound(place, node.id) if isinstance(node, ast.Name) and levels else ()
+        if any(_is_made_together(inner, levels - 1) for inner, binding in told if binding.kind == "value"):
+            return True
+    return False
+
+
+def _exchanged_in(place: Place, node: ast.Call) -> set[str]:
+    """The operations that a call may lead to, by a function or the forward pass of a criterion of the program; in that
+    of a model it is no loss that the ranks exchange, but what experts are sent.
+    """
+    found = Search(place.program).operations(place)
+    for owner in instances(place.at(node.func)):
+        for each in with_bases(place, owner.definition):
+            forward = each.module.definitions.get(f"{each.scope.name}.forward")
+            called_in = forward.sites if forward is not None else ()
+            inner = (place_of(place.program, each.module, site) for site in called_in)
+            found |= set().union(*(Search(place.program).operations(item) for item in inner)) - _SENDING
+    return found
 
 
 def asks_clock(place: Place, test: ast.expr) -> bool:
@@ -383,6 +416,16 @@ def _others_leave(loop: ast.AST, guard: Guard, leaving: ast.stmt) -> bool:
                 isinstance(part, type(leaving) | ast.Return | ast.Raise) for step in other for part in ast.walk(step)
             )
     return False
+
+
+def _leaves_backward_out(loop: ast.AST, leaving: ast.stmt) -> bool:
+    """Whether a turn that ends there misses the backward pass below it, and has none in its place:
+    `(loss * 0).backward(); continue`.
+    """
+    blocks = [block for node in ast.walk(loop) if isinstance(node, ast.If) for block in (node.body, node.orelse)]
+    before = next((block for block in blocks if leaving in block), [])
+    in_place = any(map(_is_backward, _inside(before)))
+    return not in_place and _goes_backward_after(loop, leaving)
 
 
 def _goes_backward_after(loop: ast.AST, leaving: ast.stmt) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import texts
+from dtlint.frameworks.code.cut_datasets import is_cut_by_rank
 from dtlint.frameworks.code.lone_runs import is_for_one_rank
 from dtlint.frameworks.code.loss_factors import AVERAGING
 from dtlint.frameworks.code.mentions import holds_rank, mentions, passes, picked_by_rank, turned_over
@@ -34,7 +35,8 @@ _BY_HAND = (
     r"(?<!\bRandom)(?<!\bSequential)Sampler"
     r"|sampler\s*=(?!\s*([\w.]{1,40}\.)?(Random|Sequential)Sampler\(|\s*(self\.)?\w{0,40}sampler\b(?!\s*[.(\[]))"
     r"|[Rr]ank\s*::|num_shards|num_replicas|\.shard\(|split_by_(node|rank)|split_dataset_by_node|IterableDataset"
-    r"|webdataset|\bwds\b|datapipes|ffcv|dali|StreamingDataset|tensor_parallel|pipeline_parallel|PipelineModule|init_device_mesh"
+    r"|webdataset|\bwds\b|datapipes|ffcv|dali|StreamingDataset|PipelineModule|init_device_mesh"
+    r"|(tensor|pipeline|context|sequence)_parallel"
     r"|initialize_model_parallel|\bmpu\b|training_data\s*=|deepspeed_io|rank\s*\*|\*\s*(self\.|args\.)?(local_|global_)?rank\b"
 )
 _DEALT = re.compile(_BY_HAND + r"|\.prepare\(|prepare_data_?loader")
@@ -205,11 +207,11 @@ def trained_loaders(program: Program, certain: bool = False) -> dict[int, set[st
 
 
 def _is_dealt(call: Call) -> bool:
-    """Whether a sampler of the loader may deal, or its data set may be the part that the rank picks."""
+    """Whether a sampler of the loader may deal, or its data set may be the part that the rank picks, or pick it."""
     sampled = bool(passed(call, "sampler", 3) or passed(call, "batch_sampler", 4))
-    return (sampled and not _is_sampled(call)) or any(
-        picked_by_rank(item.place, _LEVELS) for item in passed(call, "dataset", 0)
-    )
+    read = [item.place for item in passed(call, "dataset", 0)]
+    by_hand = any(picked_by_rank(place, _LEVELS) or is_cut_by_rank(place) for place in read)
+    return (sampled and not _is_sampled(call)) or by_hand
 
 
 def _is_sampled(call: Call) -> bool:

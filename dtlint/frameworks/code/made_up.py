@@ -59,20 +59,38 @@ def _is_drawn(place: Place) -> bool:
 
 
 def _class_makes_up(owner: Scope) -> bool:
-    """Whether a dataset draws each sample whatever its index, or says by its name that what it draws first is all."""
+    """Whether a dataset picks each sample whatever its index, or says by its name that what it draws first is all."""
     methods = {scope.name.rpartition(".")[2]: scope.node for scope in owner.inner}
     item, first = methods.get("__getitem__"), methods.get("__init__")
     if not isinstance(item, ast.FunctionDef):
         return False
-    if _draws(item) and not _uses_index(item):
+    if not _uses_index(item):
         return True
     return bool(_SAYS_SO.search(owner.name)) and first is not None and _draws(first)
 
 
 def _uses_index(method: ast.FunctionDef) -> bool:
-    index = [each.arg for each in method.args.args[1:2]]
-    nodes = (node for statement in method.body for node in ast.walk(statement))
-    return not index or any(isinstance(node, ast.Name) and node.id in index for node in nodes)
+    """Whether a sample rests on the index that is asked for: one that is drawn anew before does not."""
+    index = next((each.arg for each in method.args.args[1:2]), "")
+    if not index or method.args.vararg is not None:
+        return True
+    for statement in method.body:
+        if _is_drawn_anew(statement, index):
+            return False
+        if _names(statement, index):
+            return True
+    return False
+
+
+def _is_drawn_anew(statement: ast.stmt, index: str) -> bool:
+    """`index = random.randint(0, self.last)`, whatever it was."""
+    if not isinstance(statement, ast.Assign) or [dotted(target) for target in statement.targets] != [index]:
+        return False
+    return _draws(statement.value) and not _names(statement.value, index)
+
+
+def _names(node: ast.AST, name: str) -> bool:
+    return any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(node))
 
 
 def _draws(node: ast.AST) -> bool:

@@ -10,7 +10,7 @@ from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.called import argument_node
 from dtlint.languages.python.callers import callers
 from dtlint.languages.python.calls import call_at, called, passed
-from dtlint.languages.python.instances import instances, with_bases
+from dtlint.languages.python.instances import bases_from_outside, instances, with_bases
 from dtlint.languages.python.names import attribute_bindings, lookup, qualified
 from dtlint.languages.python.places import Budget, Place, place_of
 from dtlint.languages.python.program import Definition, definition
@@ -33,6 +33,13 @@ UNKNOWN, OTHER = "unknown", "other"
 WRAPPERS = frozenset({"ddp", "fsdp1", "deepspeed"})
 """Kinds of what a script wraps its models in itself."""
 INITIALIZE = ("deepspeed.initialize", "deepspeed.runtime.engine.initialize")
+_WITH_TRAINERS = frozenset({
+    "transformers", "trl", "sentence_transformers", "optimum", "adapters", "swift", "llamafactory", "axolotl",
+    "unsloth",
+})  # fmt: skip
+"""Packages whose Trainers are Transformers'; what a Trainer from elsewhere does is not known."""
+_BUILT_UPON = frozenset({"trainer", "lightning"})
+"""Kinds that a class of the program has from the class that it is built on."""
 _CLASSES: Mapping[str, str] = {
     **dict.fromkeys(DDP, "ddp"),
     **dict.fromkeys(FSDP1, "fsdp1"),
@@ -43,7 +50,9 @@ _CLASSES: Mapping[str, str] = {
     "lightning_fabric.Fabric": "fabric",
     "lightning.Trainer": "lightning",
     "lightning.pytorch.Trainer": "lightning",
+    "lightning.pytorch.trainer.Trainer": "lightning",
     "pytorch_lightning.Trainer": "lightning",
+    "pytorch_lightning.trainer.Trainer": "lightning",
 }
 
 
@@ -138,7 +147,7 @@ def _of_call(place: Place, node: ast.Call, path: tuple[int, ...]) -> Iterator[Ma
     for value in returned:
         yield from makers(value, path)
     if not returned:
-        yield Maker(place, path, _kind(name, path, helper))
+        yield Maker(place, path, _kind(name, path) if helper is None else _kind_of_own(place, helper))
 
 
 def _returns(place: Place, helper: Definition) -> Iterator[Place]:
@@ -155,17 +164,23 @@ def _returns(place: Place, helper: Definition) -> Iterator[Place]:
             )
 
 
-def _kind(name: str, path: tuple[int, ...], helper: Definition | None) -> str:
-    """The kind that a called name makes; a class of the program or of a library is another object."""
+def _kind(name: str, path: tuple[int, ...] = ()) -> str:
+    """The kind that a name from outside the program makes when it is called; "other" for any other class."""
     if name in _CLASSES:
         return _CLASSES[name]
     if name in INITIALIZE:
         return "deepspeed" if path == (0,) else OTHER
     last = name.rpartition(".")[2]
-    if last.endswith("Trainer") and last[:1].isupper():
+    if last.endswith("Trainer") and last[:1].isupper() and name.partition(".")[0] in _WITH_TRAINERS:
         return "trainer"
-    is_class = helper is not None or last[:1].isupper() or name.startswith("torch.nn.")
+    is_class = last[:1].isupper() or name.startswith("torch.nn.")
     return OTHER if is_class or last == "from_pretrained" else UNKNOWN
+
+
+def _kind_of_own(place: Place, helper: Definition) -> str:
+    """The kind of what a class of the program makes: a trainer is one by what it is built on, whatever it is called."""
+    outside = map(_kind, bases_from_outside(place, helper))
+    return next((kind for kind in outside if kind in _BUILT_UPON), OTHER)
 
 
 def _of_name(place: Place, name: str, path: tuple[int, ...]) -> Iterator[Maker]:

@@ -309,6 +309,11 @@ def is_rank(place: Place, depth: int) -> bool:
     return bool(_RANK_WORDS.fullmatch(name.rpartition(".")[2])) or is_told_to_group(place, "rank")
 
 
+def is_rank_word(text: str) -> bool:
+    """Whether a word is a spelling of the number of this rank."""
+    return _RANK_WORDS.fullmatch(text) is not None
+
+
 def is_told_to_group(place: Place, parameter: str) -> bool:
     """Whether the function around a name starts the process group with it: `init_process_group(rank=worker)` says what
     the name is, however it is spelled.

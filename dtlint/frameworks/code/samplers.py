@@ -272,8 +272,21 @@ def _restart(module: Module, handler: ast.ExceptHandler) -> ast.Call | None:
     for node in ast.walk(handler):
         begins = isinstance(node, ast.Call) and dotted(node.func) == "iter" and len(node.args) == 1
         if isinstance(node, ast.Call) and begins and _LOADER.search(module.text(node.args[0])):
-            return node
+            return node if _has_meaning(module, node.args[0]) else None
     return None
+
+
+def _has_meaning(module: Module, node: ast.expr) -> bool:
+    """Whether a name may be bound where it is read: at one that is not the program stops, and no epoch follows."""
+    if not isinstance(node, ast.Name) or module.stars:
+        return True
+    around = (scope for scope in module.scopes if _spans(scope.node, node))
+    return any(node.id in scope.bindings for scope in around)
+
+
+def _spans(outer: ast.AST, node: ast.expr) -> bool:
+    first, last = getattr(outer, "lineno", 0), getattr(outer, "end_lineno", None)
+    return first <= node.lineno <= (node.lineno if last is None else last)
 
 
 def _turned_over(statement: ast.stmt) -> ast.expr | None:

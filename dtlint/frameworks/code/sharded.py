@@ -7,9 +7,11 @@ from collections.abc import Iterator
 
 from dtlint.frameworks import Member
 from dtlint.frameworks.code.heirs import kinds_in_heirs
+from dtlint.frameworks.code.microsteps import is_inside
 from dtlint.frameworks.code.objects import kinds
+from dtlint.frameworks.code.ranks import is_alone
 from dtlint.frameworks.pytorch.names import FSDP1
-from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.bindings import dotted, last_word
 from dtlint.languages.python.calls import Call, calls, passed
 from dtlint.languages.python.editing import as_method
 from dtlint.languages.python.excluding import kept_apart
@@ -23,6 +25,7 @@ from dtlint.value import written
 
 _CLIPS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad.clip_grad_norm_")
 _PARAMETERS = ("parameters", "named_parameters")
+_INFINITE = frozenset({"math.inf", "torch.inf", "numpy.inf", "numpy.Inf", "numpy.infty", "torch.math.inf"})
 
 
 def shard_clips(program: Program) -> tuple[Member, ...]:
@@ -40,6 +43,8 @@ def _member(call: Call, wraps: list[Call]) -> Member | None:
         return None
     name, certain = dotted(model.node), kinds(model) == {"fsdp1"}
     if not certain and not _knows_better(call, name) and kinds_in_heirs(model) != {"fsdp1"}:
+        return None
+    if _is_harmless(call):
         return None
     if wraps and all(kept_apart(call.place, item.place) for item in wraps):
         return None
@@ -86,6 +91,47 @@ def _asks(test: ast.expr) -> bool:
     """Whether a condition asks of what class a parameter is, or what it has."""
     named = (dotted(node.func) for node in ast.walk(test) if isinstance(node, ast.Call))
     return any(name.rpartition(".")[2] in ("isinstance", "hasattr", "type") for name in named)
+
+
+def _is_harmless(call: Call) -> bool:
+    """Whether each rank's own shards are all there is, or all that the call can reach, or nothing is clipped."""
+    alone = any(is_alone(call.place, guard) for guard in call.place.guards)
+    return alone or _clips_nothing(call) or _stands_in_for_method(call) or _is_gathered(call)
+
+
+def _clips_nothing(call: Call) -> bool:
+    """Whether the norm is only asked for: no gradient is beyond an infinite one (the factor is clamped to 1)."""
+    ends = [way.end for item in passed(call, "max_norm", 1) for way in ways(item.place)]
+    return bool(ends) and all(isinstance(end, Place) and _is_infinite(end) for end in ends)
+
+
+def _is_infinite(place: Place) -> bool:
+    """`math.inf`, `torch.inf`, `np.inf`, `float("inf")`"""
+    node = place.node
+    if isinstance(node, ast.Call):
+        text = node.args[0] if dotted(node.func) == "float" and len(node.args) == 1 else None
+        return isinstance(text, ast.Constant) and str(text.value).strip().lstrip("+").lower() in ("inf", "infinity")
+    return bool(set(qualified(place.module, node, place.scope)) & _INFINITE)
+
+
+def _stands_in_for_method(call: Call) -> bool:
+    """Whether the call is made where the model has no method of its own: `except AttributeError:` behind that."""
+    for node in ast.walk(call.place.scope.node):
+        if isinstance(node, ast.Try) and any(is_inside(call.place.node, handler) for handler in node.handlers):
+            tried = (each for step in node.body for each in ast.walk(step) if isinstance(each, ast.Call))
+            return any(isinstance(each.func, ast.Attribute) and each.func.attr == "clip_grad_norm_" for each in tried)
+    return False
+
+
+def _is_gathered(call: Call) -> bool:
+    """Whether FSDP has put the gradients together there: `with FSDP.summon_full_params(model, with_grads=True):`."""
+    for node in ast.walk(call.place.scope.node):
+        if isinstance(node, ast.With) and is_inside(call.place.node, node):
+            for opened in (item.context_expr for item in node.items):
+                words = {each.arg for each in opened.keywords} if isinstance(opened, ast.Call) else set()
+                if isinstance(opened, ast.Call) and last_word(opened.func) == "summon_full_params":
+                    return "with_grads" in words
+    return False
 
 
 def _by_method(call: Call, model: str) -> tuple[Edit, ...]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dtlint.frameworks import Member
 from dtlint.frameworks.code.microsteps import is_inside
 from dtlint.frameworks.code.objects import wrapped_kinds
+from dtlint.frameworks.code.recomputed import Models
 from dtlint.frameworks.pytorch.names import CHECKPOINTS, DDP, DDP_KWARGS
 from dtlint.frameworks.pytorch.step_area import called_function
 from dtlint.languages.python.bindings import dotted
@@ -147,10 +148,12 @@ def _argument_span(call: Call, name: str) -> Span:
 
 def _reentrant(program: Program) -> Iterator[Span]:
     """The places that certainly turn reentrant recomputation on: torch's default, or `use_reentrant=True`."""
+    models = Models(program)
     for call in calls(program, CHECKPOINTS[:2]):
         value = argument(call, "use_reentrant")
         inside = enclosing_function(call.place.scope)
-        if stands(call.place) and (value is None or _is_true(value)) and inside is not None:
+        asked = stands(call.place) and (value is None or _is_true(value)) and inside is not None
+        if asked and models.recompute(call):
             yield call.head
     for module in program.modules.values():
         for site in module.called.get(_SWITCH, ()):

@@ -17,7 +17,7 @@ from dtlint.languages.python.objects import Evaluate
 from dtlint.languages.python.places import Place
 from dtlint.languages.python.program import config_file, given_argument, given_below, reads_configs
 from dtlint.record import NamedTuple
-from dtlint.value import Setting, Unknown, Value
+from dtlint.value import Setting, Unknown, Value, written
 
 _LOADERS = frozenset(
     (
@@ -33,6 +33,8 @@ _HOLDERS = frozenset(
     )
 )
 """What has the keys of a dict as its attributes."""
+_MERGES = frozenset(("omegaconf.OmegaConf.merge", "omegaconf.OmegaConf.unsafe_merge"))
+_COMMAND_LINE = "omegaconf.OmegaConf.from_cli"
 _PATHS = ("pathlib.Path", "str", "os.path.expanduser", "os.path.abspath")
 _READS = ("read", "read_text", "open")
 """Methods of a file handle or a path that lead to what the file holds."""
@@ -162,11 +164,24 @@ def _loaded(place: Place, node: ast.Call, evaluate: Evaluate) -> Located | None:
     names = qualified(place.module, node.func, place.scope)
     if any(name in _HOLDERS for name in names):
         return _held(place, node, evaluate)
+    if any(name in _MERGES for name in names):
+        return _merged(place, node, evaluate)
+    if _COMMAND_LINE in names:
+        return _of_launch(place) if not node.args else None
     if not node.args or not any(name in _LOADERS for name in names):
         return None
     opened = _opened(place.inner(node.args[0]))
     path = evaluate(opened)
     return _file(place, path) if isinstance(path, Value) else None
+
+
+def _merged(place: Place, node: ast.Call, evaluate: Evaluate) -> Located | None:
+    """The last of the configs that are merged, which stands over the others; the one before the command line."""
+    given = [] if any(isinstance(each, ast.Starred) for each in node.args) else node.args
+    last = _located(place.inner(given[-1]), evaluate, 1) if given else None
+    if last is None or last.root.hidden is None or len(given) == 1:
+        return last
+    return _located(place.inner(given[-2]), evaluate, 1) or last
 
 
 def _held(place: Place, node: ast.Call, evaluate: Evaluate) -> Located | None:
@@ -206,15 +221,28 @@ def _parameter(place: Place, evaluate: Evaluate) -> Located | None:
     """The config that Hydra passes to the function that `@hydra.main(config_path, config_name)` marks."""
     node = place.node
     holder, bindings = lookup(place.scope, node.id) if isinstance(node, ast.Name) else (None, [])
-    if holder is None or len(bindings) != 1 or not takes_config(holder, bindings[0]):
+    own = [binding for binding in bindings if len(bindings) == 1 or _stands_at(node, binding.place)]
+    if holder is None or len(own) != 1 or not takes_config(holder, own[0]):
         return None
     function = holder.node
     heads = function.decorator_list if isinstance(function, ast.FunctionDef) else []
     outer = place._replace(scope=holder.parent or holder, guards=(), frames=())
     for head in heads:
         if isinstance(head, ast.Call) and qualified(place.module, head.func, outer.scope) == (_MAIN,):
-            return _hydra_file(outer, head, evaluate)
-    return None
+            return _hydra_file(outer, head, evaluate) or _of_launch(place)
+    return _of_launch(place)
+
+
+def _stands_at(node: ast.AST, parameter: ast.AST) -> bool:
+    """Whether an expression is a parameter itself, and not what the function binds its name to later."""
+    places = ((getattr(each, "lineno", 0), getattr(each, "col_offset", 0)) for each in (node, parameter))
+    return isinstance(parameter, ast.arg) and next(places) == next(places)
+
+
+def _of_launch(place: Place) -> Located:
+    """A config of which only the words of the launch are known, which stand over its files."""
+    span = place.module.span(place.node)
+    return Located(Node("object", None, span, hidden=span), (), written("", span))
 
 
 def _hydra_file(place: Place, head: ast.Call, evaluate: Evaluate) -> Located | None:

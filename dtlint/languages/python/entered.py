@@ -28,11 +28,17 @@ def command_argument(place: Place, function: Scope, name: str) -> Argument | Non
 
 
 def takes_config(function: Scope, binding: Binding) -> bool:
-    """Whether a parameter is the config that Hydra composes for the function that `@hydra.main(...)` marks."""
+    """Whether a parameter is the config that Hydra composes for the function that `@hydra.main(...)` marks, or a
+    decorator of the program's own that is told of a config as that is.
+    """
     node = function.node
     if not isinstance(node, ast.FunctionDef) or not node.args.args or binding.place is not node.args.args[0]:
         return False
-    return any(isinstance(head, ast.Call) and dotted(head.func) == "hydra.main" for head in node.decorator_list)
+    return any(isinstance(head, ast.Call) and _names_config(head) for head in node.decorator_list)
+
+
+def _names_config(head: ast.Call) -> bool:
+    return dotted(head.func) == "hydra.main" or any(word.arg == "config_name" for word in head.keywords)
 
 
 def parameter_name(binding: Binding, name: str) -> ast.Name:

@@ -141,13 +141,18 @@ def with_bases(place: Place, owner: Definition) -> Iterator[Definition]:
 
 def foreign_bases(place: Place) -> list[str]:
     """The qualified names of the classes outside the program that the class of an object inherits from."""
+    return [name for owner in instances(place) for name in bases_from_outside(place, owner.definition)]
+
+
+def bases_from_outside(place: Place, owner: Definition) -> list[str]:
+    """The qualified names of the classes outside the program that a class inherits from, nearest first."""
     found: list[str] = []
-    for owner in instances(place):
-        for each in with_bases(place, owner.definition):
-            node, outer = each.scope.node, each.scope.parent or each.scope
-            for base in node.bases if isinstance(node, ast.ClassDef) else []:
-                found.extend(qualified(each.module, base, outer))
-    return [name for name in found if definition(place.program, place.module, name) is None]
+    for each in with_bases(place, owner):
+        node, outer = each.scope.node, each.scope.parent or each.scope
+        for base in node.bases if isinstance(node, ast.ClassDef) else []:
+            names = qualified(each.module, base, outer)
+            found.extend(name for name in names if definition(place.program, each.module, name) is None)
+    return found
 
 
 def method(place: Place, node: ast.Attribute) -> Definition | None:
