@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from dtlint.api import check
 from dtlint.runs import Options, read_runs
-from dtlint.value import Setting, Unknown
+from dtlint.value import Setting, Unknown, Value
 
 PROGRAM = """\
 from transformers import HfArgumentParser, Trainer, TrainingArguments
@@ -16,7 +17,8 @@ from transformers import HfArgumentParser, Trainer, TrainingArguments
 {change}
 Trainer(model, training_args, train_dataset=data).train()
 """
-LAUNCH = "torchrun --nproc_per_node 8 train.py --output_dir out --per_device_train_batch_size 4\n"
+REENTRANT = 'training_args.gradient_checkpointing_kwargs = {"use_reentrant": True}'
+LAUNCH = "torchrun --nproc_per_node 8 train.py --output_dir out --per_device_train_batch_size 4 --do_train\n"
 
 
 def setting(folder: Path, change: str, name: str) -> Setting | None:
@@ -30,7 +32,10 @@ def setting(folder: Path, change: str, name: str) -> Setting | None:
 @pytest.mark.parametrize(
     ("change", "name"),
     [
-        ("training_args.gradient_checkpointing = True", "checkpointing.activations"),
+        ("training_args.gradient_checkpointing = wanted()", "checkpointing.activations"),
+        ("model_args.gradient_checkpointing = True", "checkpointing.activations"),
+        (f"{REENTRANT}\nif len(data) > 9:\n    {REENTRANT.replace('True', 'False')}", "checkpointing.reentrant"),
+        ("training_args.gradient_checkpointing_kwargs = options()", "checkpointing.reentrant"),
         ("if len(data) > 9:\n    training_args.gradient_checkpointing = True", "checkpointing.activations"),
         ("training_args.per_device_train_batch_size = 2", "batch.micro"),
         ("training_args.bf16 = torch.cuda.is_bf16_supported()", "precision.compute"),
@@ -39,7 +44,49 @@ def setting(folder: Path, change: str, name: str) -> Setting | None:
 )
 def test_what_is_set_anew_is_unknown(tmp_path: Path, change: str, name: str) -> None:
     found = setting(tmp_path, change, name)
-    assert isinstance(found, Unknown) and "the program sets training_args." in found.reason
+    assert isinstance(found, Unknown) and found.reason.endswith(" itself")
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "value"),
+    [
+        ("training_args.gradient_checkpointing = True", "checkpointing.activations", "full"),
+        ("training_args.gradient_checkpointing = False", "checkpointing.activations", "none"),
+        ("training_args.ddp_find_unused_parameters = False", "communication.find_unused", False),
+        (REENTRANT, "checkpointing.reentrant", True),
+        (REENTRANT.replace('{"use_reentrant": True}', "dict(use_reentrant=False)"), "checkpointing.reentrant", False),
+        (f"if training_args.gradient_checkpointing:\n    {REENTRANT}", "checkpointing.reentrant", True),
+        (f"OPTIONS = {{'use_reentrant': True}}\n{REENTRANT.partition('{')[0]}OPTIONS", "checkpointing.reentrant", True),
+        (
+            "def prepare(args):\n    args.gradient_checkpointing = True\nprepare(training_args)",
+            "checkpointing.activations",
+            "full",
+        ),
+    ],
+)
+def test_what_the_trainer_reads_when_it_trains_is_what_it_is_set_to(
+    tmp_path: Path, change: str, name: str, value: object
+) -> None:
+    found = setting(tmp_path, change, name)
+    assert isinstance(found, Value) and found.value == value
+
+
+@pytest.mark.parametrize(
+    ("told", "options", "raised"),
+    [
+        ("True", REENTRANT, True),
+        ("True", REENTRANT.replace("True", "False"), False),
+        ("True", f"{REENTRANT}\ntraining_args.ddp_find_unused_parameters = False", False),
+        ("False", f"{REENTRANT}\ntraining_args.ddp_find_unused_parameters = True", True),
+    ],
+)
+def test_a_search_beside_reentrant_recomputation_is_told(tmp_path: Path, told: str, options: str, raised: bool) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "train.py").write_text(PROGRAM.format(change=options))
+    flags = f"--gradient_checkpointing True --ddp_find_unused_parameters {told}"
+    (tmp_path / "run.sh").write_text(f"{LAUNCH.rstrip()} {flags}\n")
+    found = {finding.rule for finding in check([tmp_path], {}).findings}
+    assert ("ddp-find-unused-with-checkpoint" in found) is raised
 
 
 @pytest.mark.parametrize(
