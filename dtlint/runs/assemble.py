@@ -70,8 +70,9 @@ def run_of(tree: Tree, options: Options, parts: Parts, launch: Launch | None = N
     found = _collections([*readings, Reading("hand-over", collections=handed.collections), refused])
     known = with_known_ones(with_own_words(found, readings, tree), tree)
     collections = without_called(known, tree)
-    if settled.conflicts:
-        collections["config.conflicts"] = (*collections.get("config.conflicts", ()), *settled.conflicts)
+    conflicts = tuple(each for each in settled.conflicts if _text(each.fields["setting"]) not in handed.decided)
+    if conflicts:
+        collections["config.conflicts"] = (*collections.get("config.conflicts", ()), *conflicts)
     fork = fork_of(readings, tree, argv, sources)
     if launch is not None and UNKNOWN in collections:
         collections[UNKNOWN] = tuple(as_of_a_fork(collections[UNKNOWN], fork, argv, sources))
