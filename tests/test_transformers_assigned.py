@@ -96,3 +96,33 @@ def test_a_search_beside_reentrant_recomputation_is_told(tmp_path: Path, told: s
 def test_what_is_not_counts_as_the_launch_has_it(tmp_path: Path, change: str) -> None:
     found = setting(tmp_path, change, "batch.micro")
     assert found is not None and not isinstance(found, Unknown)
+
+
+def test_arguments_of_trl_that_a_program_sets_anew(tmp_path: Path) -> None:
+    program = PROGRAM.replace("TrainingArguments", "SFTConfig").replace("from transformers import", "from trl import")
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "train.py").write_text(program.format(change=REENTRANT))
+    (tmp_path / "run.sh").write_text(LAUNCH)
+    (run,) = read_runs([tmp_path], Options()).runs
+    assert run.plan.value("checkpointing.reentrant") is True
+
+
+@pytest.mark.parametrize(
+    ("default", "told"),
+    [
+        ('field(default_factory=lambda: {"use_reentrant": True})', True),
+        ('field(default_factory=lambda: {"use_reentrant": False})', False),
+        ("field(default_factory=options)", None),
+        ('field(default_factory=lambda: {"use_reentrant": wanted})', None),
+        ("None", None),
+    ],
+)
+def test_a_field_whose_default_is_a_dict(tmp_path: Path, default: str, told: bool | None) -> None:
+    owned = f"@dataclass\nclass Own(TrainingArguments):\n    gradient_checkpointing_kwargs: dict = {default}\n"
+    program = PROGRAM.format(change="").replace("\n(training_args", f"\n{owned}(training_args")
+    program = program.replace("HfArgumentParser(TrainingArguments)", "HfArgumentParser(Own)")
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "train.py").write_text(f"from dataclasses import dataclass, field\n{program}")
+    (tmp_path / "run.sh").write_text(LAUNCH)
+    (run,) = read_runs([tmp_path], Options()).runs
+    assert run.plan.value("checkpointing.reentrant") is told

@@ -26,6 +26,8 @@ _ARGUMENTS = re.compile(r"(^|_)args$|^training_(config|arguments)$", re.IGNORECA
 _OF_TRAINER = re.compile(r"(?:(?:hf_?)?(?:train|trainer|training|sft|dpo)_?)?args|training_(?:config|arguments)", re.I)
 """Names of what holds the Trainer's own arguments, and not those of the model or the data beside them."""
 _SWITCH, _OPTIONS = "gradient_checkpointing", "gradient_checkpointing_kwargs"
+_MARK = re.compile(r"TrainingArguments|(?:SFT|DPO|GRPO|KTO|Reward)Config")
+"""What a program says that has arguments of the Trainer."""
 _OTHERS = {
     _SWITCH: "checkpointing.activations",
     _OPTIONS: "checkpointing.reentrant",
@@ -64,7 +66,7 @@ class _Assigned(NamedTuple):
 
 def read(program: Program) -> Reading:
     """What the program sets, a claim for each setting; nothing of a program that has no Trainer's arguments."""
-    if not any("TrainingArguments" in module.source.text for module in program.modules.values()):
+    if not any(_MARK.search(module.source.text) for module in program.modules.values()):
         return Reading(LAYER)
     found: dict[str, list[_Assigned]] = {}
     for each in _assigned(program):
