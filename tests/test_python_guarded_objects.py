@@ -169,6 +169,7 @@ def load(name):
     return AutoModelForCausalLM.from_pretrained(name, torch_dtype=torch.bfloat16)
 accelerator = Accelerator()
 """
+OWN = "class Own(LlamaForCausalLM):\n    @classmethod\n    def from_pretrained(cls, name):\n        return net\n"
 LOAD = "model = AutoModelForCausalLM.from_pretrained('m')"
 FIRST = "with accelerator.main_process_first():"
 
@@ -183,6 +184,9 @@ FIRST = "with accelerator.main_process_first():"
         (f"{FIRST}\n    model = DDP(net)", [("DDP", "")]),
         (f"{FIRST}\n    dist.all_reduce(state)", [("all_reduce", "")]),
         (f"if accelerator.is_main_process:\n    {LOAD}", [("from_pretrained", "")]),
+        (f"class Own(LlamaForCausalLM): ...\n{FIRST}\n    m = Own.from_pretrained('m')", [("from_pretrained", "")]),
+        (f"class Own(torch.nn.Module): ...\n{FIRST}\n    m = Own.from_pretrained('m')", []),
+        (f"{OWN}{FIRST}\n    m = Own.from_pretrained('m')", []),
         (f"{FIRST}\n    tokens = AutoTokenizer.from_pretrained('m')\n    data = samples.map(tokens)\n{LOAD}", []),
         (f"{FIRST}\n    config = AutoConfig.from_pretrained('m')", []),
         (f"{FIRST}\n    m = AutoModelForCausalLM.from_pretrained('m', quantization_config=four_bits)", []),

@@ -178,7 +178,7 @@ def collective_at(place: Place) -> Collective | None:
         unwritten = any(keyword.arg in ("no_dist", "process_group", "enabled") for keyword in node.keywords)
         return None if unwritten else Collective(last, word, _FUNCTIONS[name])
     if last in LOADS:
-        return Collective(last, last, LOADING) if shares_out(place, node, name) else None
+        return Collective(last, last, LOADING) if shares_out(place, node) else None
     if package == _STATE_PACKAGE and word in _OF_STATE:
         return Collective(last, f"{word[:3]}_state_dict") if _moves_state(place, name, _OF_STATE[word]) else None
     return _of_method(place, node, last)

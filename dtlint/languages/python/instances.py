@@ -141,12 +141,21 @@ def with_bases(place: Place, owner: Definition) -> Iterator[Definition]:
 
 def foreign_bases(place: Place) -> list[str]:
     """The qualified names of the classes outside the program that the class of an object inherits from."""
+    return [name for owner in instances(place) for name in _outside(place, owner.definition)]
+
+
+def foreign_classes(place: Place) -> list[str]:
+    """The qualified names of the classes outside the program that a class is, by its name, or inherits from."""
+    own = _class_named(place, place.node)
+    return _outside(place, own) if own is not None else list(qualified(place.module, place.node, place.scope))
+
+
+def _outside(place: Place, owner: Definition) -> list[str]:
     found: list[str] = []
-    for owner in instances(place):
-        for each in with_bases(place, owner.definition):
-            node, outer = each.scope.node, each.scope.parent or each.scope
-            for base in node.bases if isinstance(node, ast.ClassDef) else []:
-                found.extend(qualified(each.module, base, outer))
+    for each in with_bases(place, owner):
+        node, outer = each.scope.node, each.scope.parent or each.scope
+        for base in node.bases if isinstance(node, ast.ClassDef) else []:
+            found.extend(qualified(each.module, base, outer))
     return [name for name in found if definition(place.program, place.module, name) is None]
 
 
