@@ -616,6 +616,43 @@ for batch in batches:
         assert conflicts(plan) == [("batch.accumulation", 4, 1, "overridden")]
         assert plan.value("batch.accumulation") == 1
 
+    CONFIG = (
+        '{"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 8, "zero_optimization": {"stage": 1}}'
+    )
+
+    @pytest.mark.parametrize(
+        ("told", "pin", "found", "counts"),
+        [
+            ("gradient_accumulation_steps=4", "==0.20.3", [("batch.accumulation", 8, 4, "replaced")], 4),
+            ("", "==0.20.3", [("batch.accumulation", 8, 1, "replaced")], 1),
+            ("log_with='wandb'", "<0.23", [("batch.accumulation", 8, 1, "replaced")], 1),
+            ("gradient_accumulation_steps=8", "==0.20.3", [], 8),
+            ("**options", "==0.20.3", [], None),
+            ("gradient_accumulation_plugin=plugin", "==0.20.3", [], None),
+            ("gradient_accumulation_steps=options.steps", "==0.20.3", [], None),
+            ("", "==1.2.1", [], 8),
+            ("", ">=0.20", [], 8),
+            ("gradient_accumulation_steps=4", "==1.2.1", [("batch.accumulation", 4, 8, "overridden")], 8),
+        ],
+    )
+    def test_older_releases_put_the_accelerators_own_in(
+        self, tmp_path: Path, told: str, pin: str, found: list[tuple[object, ...]], counts: int | None
+    ) -> None:
+        loop = self.LOOP.replace("Accelerator(gradient_accumulation_steps=4)", f"Accelerator({told})")
+        loop = loop.replace("optimizer\n\n", "optimizer, options, plugin\n\n", 1)
+        pins = f"accelerate{pin}\n"
+        files = {"train__py": loop, "acc__yml": self.LAUNCHED, "requirements__txt": pins}
+        plan = plan_of(tmp_path, self.LAUNCH, self.CONFIG, **files)
+        assert conflicts(plan) == found
+        assert plan.value("batch.accumulation") == counts
+
+    def test_older_releases_replace_what_was_put_in(self, tmp_path: Path) -> None:
+        config = '{"train_micro_batch_size_per_gpu": "auto", "zero_optimization": {"stage": 2}}'
+        files = {"train__py": self.LOOP, "acc__yml": self.LAUNCHED, "requirements__txt": "accelerate==0.20.3\n"}
+        plan = plan_of(tmp_path, self.LAUNCH, config, **files)
+        assert conflicts(plan) == []
+        assert plan.value("batch.accumulation") == 4
+
     def test_an_accelerator_fills_auto(self, tmp_path: Path) -> None:
         plan = plan_of(tmp_path, self.LAUNCH, AUTO, train__py=self.LOOP, acc__yml=self.LAUNCHED)
         assert conflicts(plan) == []

@@ -249,3 +249,60 @@ def test_loading_waits_for_others_only_where_weights_are_gathered(made: str, cal
     program = link({"train.py": read_module(Source("train.py", text))}, "train.py")
     found = code.collections(program)["code.guarded_collectives"]
     assert [(_told(each, "call"), _told(each, "needs")) for each in found] == [(call, needs)]
+
+
+HEAD = """
+import torch
+import torch.distributed as dist
+from accelerate import Accelerator
+from torch.nn.parallel import DistributedDataParallel as DDP
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig, LlamaForCausalLM
+from data import args, four_bits, net, samples, state
+def load(name):
+    return AutoModelForCausalLM.from_pretrained(name, torch_dtype=torch.bfloat16)
+accelerator = Accelerator()
+"""
+OWN = "class Own(LlamaForCausalLM):\n    @classmethod\n    def from_pretrained(cls, name):\n        return net\n"
+LOAD = "model = AutoModelForCausalLM.from_pretrained('m')"
+FIRST = "with accelerator.main_process_first():"
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (f"{FIRST}\n    {LOAD}", [("from_pretrained", "")]),
+        (f"{FIRST}\n    model = load('m')", [("from_pretrained", "load")]),
+        (f"with accelerator.local_main_process_first():\n    {LOAD}", [("from_pretrained", "")]),
+        ("with args.main_process_first(desc='m'):\n    m = LlamaForCausalLM.from_config(c)", [("from_config", "")]),
+        (f"{FIRST}\n    model = DDP(net)", [("DDP", "")]),
+        (f"{FIRST}\n    dist.all_reduce(state)", [("all_reduce", "")]),
+        (f"if accelerator.is_main_process:\n    {LOAD}", [("from_pretrained", "")]),
+        (f"class Own(LlamaForCausalLM): ...\n{FIRST}\n    m = Own.from_pretrained('m')", [("from_pretrained", "")]),
+        (f"class Own(torch.nn.Module): ...\n{FIRST}\n    m = Own.from_pretrained('m')", []),
+        (f"{OWN}{FIRST}\n    m = Own.from_pretrained('m')", []),
+        (f"{FIRST}\n    tokens = AutoTokenizer.from_pretrained('m')\n    data = samples.map(tokens)\n{LOAD}", []),
+        (f"{FIRST}\n    config = AutoConfig.from_pretrained('m')", []),
+        (f"{FIRST}\n    m = AutoModelForCausalLM.from_pretrained('m', quantization_config=four_bits)", []),
+        (f"{FIRST}\n    with plugin.zero3_init_context_manager(enable=False):\n        {LOAD}", []),
+        (f"{FIRST}\n    accelerator.wait_for_everyone()", []),
+        (f"{FIRST}\n    if accelerator.num_processes == 1:\n        {LOAD}", []),
+        (f"if accelerator.is_main_process:\n    {LOAD}\nelse:\n    model = load('n')", []),
+    ],
+)
+def test_loads_and_collectives_where_the_first_rank_goes_first(body: str, told: list[tuple[str, str]]) -> None:
+    assert [(call, through) for call, through, _ in guarded(f"{HEAD}{body}\n")] == told
+
+
+def test_a_load_before_the_stage_is_known_and_a_context_that_waits_for_nobody() -> None:
+    early = HEAD.replace(
+        "accelerator = Accelerator()\n", f"if dist.get_rank() == 0:\n    {LOAD}\naccelerator = Accelerator()"
+    )
+    own = "import contextlib\n@contextlib.contextmanager\ndef rank_first():\n    yield\n"
+    assert guarded(early) == guarded(f"{HEAD}{own}with rank_first():\n    {LOAD}\n") == []
+
+
+def test_a_load_does_not_hide_the_barrier_behind_it() -> None:
+    helper = f"def begin():\n    {LOAD}\n    dist.barrier()\n"
+    assert guarded(f"{HEAD}{helper}if dist.get_rank() == 0:\n    begin()\n") == [
+        ("barrier", "begin", "dist.get_rank() == 0")
+    ]

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from dtlint.api import check
 from dtlint.runs import Options, read_runs
-from dtlint.value import Setting, Unknown
+from dtlint.value import Setting, Unknown, Value
 
 PROGRAM = """\
 from transformers import HfArgumentParser, Trainer, TrainingArguments
@@ -16,7 +17,8 @@ from transformers import HfArgumentParser, Trainer, TrainingArguments
 {change}
 Trainer(model, training_args, train_dataset=data).train()
 """
-LAUNCH = "torchrun --nproc_per_node 8 train.py --output_dir out --per_device_train_batch_size 4\n"
+REENTRANT = 'training_args.gradient_checkpointing_kwargs = {"use_reentrant": True}'
+LAUNCH = "torchrun --nproc_per_node 8 train.py --output_dir out --per_device_train_batch_size 4 --do_train\n"
 
 
 def setting(folder: Path, change: str, name: str) -> Setting | None:
@@ -30,7 +32,10 @@ def setting(folder: Path, change: str, name: str) -> Setting | None:
 @pytest.mark.parametrize(
     ("change", "name"),
     [
-        ("training_args.gradient_checkpointing = True", "checkpointing.activations"),
+        ("training_args.gradient_checkpointing = wanted()", "checkpointing.activations"),
+        ("model_args.gradient_checkpointing = True", "checkpointing.activations"),
+        (f"{REENTRANT}\nif len(data) > 9:\n    {REENTRANT.replace('True', 'False')}", "checkpointing.reentrant"),
+        ("training_args.gradient_checkpointing_kwargs = options()", "checkpointing.reentrant"),
         ("if len(data) > 9:\n    training_args.gradient_checkpointing = True", "checkpointing.activations"),
         ("training_args.per_device_train_batch_size = 2", "batch.micro"),
         ("training_args.bf16 = torch.cuda.is_bf16_supported()", "precision.compute"),
@@ -39,7 +44,49 @@ def setting(folder: Path, change: str, name: str) -> Setting | None:
 )
 def test_what_is_set_anew_is_unknown(tmp_path: Path, change: str, name: str) -> None:
     found = setting(tmp_path, change, name)
-    assert isinstance(found, Unknown) and "the program sets training_args." in found.reason
+    assert isinstance(found, Unknown) and found.reason.endswith(" itself")
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "value"),
+    [
+        ("training_args.gradient_checkpointing = True", "checkpointing.activations", "full"),
+        ("training_args.gradient_checkpointing = False", "checkpointing.activations", "none"),
+        ("training_args.ddp_find_unused_parameters = False", "communication.find_unused", False),
+        (REENTRANT, "checkpointing.reentrant", True),
+        (REENTRANT.replace('{"use_reentrant": True}', "dict(use_reentrant=False)"), "checkpointing.reentrant", False),
+        (f"if training_args.gradient_checkpointing:\n    {REENTRANT}", "checkpointing.reentrant", True),
+        (f"OPTIONS = {{'use_reentrant': True}}\n{REENTRANT.partition('{')[0]}OPTIONS", "checkpointing.reentrant", True),
+        (
+            "def prepare(args):\n    args.gradient_checkpointing = True\nprepare(training_args)",
+            "checkpointing.activations",
+            "full",
+        ),
+    ],
+)
+def test_what_the_trainer_reads_when_it_trains_is_what_it_is_set_to(
+    tmp_path: Path, change: str, name: str, value: object
+) -> None:
+    found = setting(tmp_path, change, name)
+    assert isinstance(found, Value) and found.value == value
+
+
+@pytest.mark.parametrize(
+    ("told", "options", "raised"),
+    [
+        ("True", REENTRANT, True),
+        ("True", REENTRANT.replace("True", "False"), False),
+        ("True", f"{REENTRANT}\ntraining_args.ddp_find_unused_parameters = False", False),
+        ("False", f"{REENTRANT}\ntraining_args.ddp_find_unused_parameters = True", True),
+    ],
+)
+def test_a_search_beside_reentrant_recomputation_is_told(tmp_path: Path, told: str, options: str, raised: bool) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "train.py").write_text(PROGRAM.format(change=options))
+    flags = f"--gradient_checkpointing True --ddp_find_unused_parameters {told}"
+    (tmp_path / "run.sh").write_text(f"{LAUNCH.rstrip()} {flags}\n")
+    found = {finding.rule for finding in check([tmp_path], {}).findings}
+    assert ("ddp-find-unused-with-checkpoint" in found) is raised
 
 
 @pytest.mark.parametrize(
@@ -49,3 +96,33 @@ def test_what_is_set_anew_is_unknown(tmp_path: Path, change: str, name: str) -> 
 def test_what_is_not_counts_as_the_launch_has_it(tmp_path: Path, change: str) -> None:
     found = setting(tmp_path, change, "batch.micro")
     assert found is not None and not isinstance(found, Unknown)
+
+
+def test_arguments_of_trl_that_a_program_sets_anew(tmp_path: Path) -> None:
+    program = PROGRAM.replace("TrainingArguments", "SFTConfig").replace("from transformers import", "from trl import")
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "train.py").write_text(program.format(change=REENTRANT))
+    (tmp_path / "run.sh").write_text(LAUNCH)
+    (run,) = read_runs([tmp_path], Options()).runs
+    assert run.plan.value("checkpointing.reentrant") is True
+
+
+@pytest.mark.parametrize(
+    ("default", "told"),
+    [
+        ('field(default_factory=lambda: {"use_reentrant": True})', True),
+        ('field(default_factory=lambda: {"use_reentrant": False})', False),
+        ("field(default_factory=options)", None),
+        ('field(default_factory=lambda: {"use_reentrant": wanted})', None),
+        ("None", None),
+    ],
+)
+def test_a_field_whose_default_is_a_dict(tmp_path: Path, default: str, told: bool | None) -> None:
+    owned = f"@dataclass\nclass Own(TrainingArguments):\n    gradient_checkpointing_kwargs: dict = {default}\n"
+    program = PROGRAM.format(change="").replace("\n(training_args", f"\n{owned}(training_args")
+    program = program.replace("HfArgumentParser(TrainingArguments)", "HfArgumentParser(Own)")
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "train.py").write_text(f"from dataclasses import dataclass, field\n{program}")
+    (tmp_path / "run.sh").write_text(LAUNCH)
+    (run,) = read_runs([tmp_path], Options()).runs
+    assert run.plan.value("checkpointing.reentrant") is told

@@ -32,6 +32,7 @@ from dtlint.runs.own_types import with_own_types
 from dtlint.runs.own_words import with_own_words
 from dtlint.runs.parsers import parser_reading
 from dtlint.runs.settle import settle
+from dtlint.runs.shown_parts import without_shown
 from dtlint.runs.tree import Tree
 from dtlint.runs.vendored import vendored_readings
 from dtlint.runs.versions import versions_around
@@ -54,9 +55,8 @@ def run_of(tree: Tree, options: Options, parts: Parts, launch: Launch | None = N
     """One plan of what was read for it: settled, handed on, with what the files around tell of versions."""
     sources, argv = parts.sources, launch.argv if launch is not None else ()
     read = with_awaited_config(with_program(parts.readings, argv, sources))
-    own = without_dropped(
-        with_own_loops(with_own_groups(_without_inner_wrapper(_under_own_loop(_under_own_parser(read)))))
-    )
+    own = with_own_loops(with_own_groups(_without_inner_wrapper(_under_own_loop(_under_own_parser(read)))))
+    own = without_shown(without_dropped(own))
     readings = with_spread_tasks(as_handed_over(with_own_batch(as_changed(own))))
     folders = _folders(tree, sources)
     readings = (*readings, *versions_described(tree, folders, _claimed(readings)))
@@ -73,8 +73,9 @@ def run_of(tree: Tree, options: Options, parts: Parts, launch: Launch | None = N
     found = _collections([*readings, Reading("hand-over", collections=handed.collections), refused])
     known = with_known_ones(with_own_words(found, readings, tree), tree)
     collections = without_called(known, tree)
-    if settled.conflicts:
-        collections["config.conflicts"] = (*collections.get("config.conflicts", ()), *settled.conflicts)
+    conflicts = tuple(each for each in settled.conflicts if _text(each.fields["setting"]) not in handed.decided)
+    if conflicts:
+        collections["config.conflicts"] = (*collections.get("config.conflicts", ()), *conflicts)
     fork = fork_of(readings, tree, argv, sources)
     if launch is not None and UNKNOWN in collections:
         collections[UNKNOWN] = tuple(as_of_a_fork(collections[UNKNOWN], fork, argv, sources))

@@ -12,7 +12,14 @@ from dtlint.record import NamedTuple
 from dtlint.runs.below_stage_3 import OFFLOAD, offloads_nothing
 from dtlint.runs.claimed import CONFIG, claimed, says, text_in, trainer_place, word_in
 from dtlint.runs.clipped_elsewhere import clip_of_loop, config_kind, keys_in_place_of_file, place_of_config
-from dtlint.runs.put_in import ACCUMULATION, PUT_IN, ignored_accumulation, refused_batch
+from dtlint.runs.put_in import (
+    ACCUMULATION,
+    PUT_IN,
+    Replaced,
+    ignored_accumulation,
+    refused_batch,
+    replaced_accumulation,
+)
 from dtlint.runs.quoted import quoted
 from dtlint.runs.registered import unfilled_registrations
 from dtlint.runs.repeated import MATCHED, TRAINER, conflicts, default_conflicts, has_no_decay, owned_by_lightning
@@ -25,6 +32,7 @@ FILLERS = (*TRAINERS, "accelerate")
 
 SECTION = "accelerate-yaml"
 """Accelerate's own keys of DeepSpeed, which the Trainer compares with its arguments as it compares a file."""
+_CONFLICTS = "config.conflicts"
 _SELF_FILLED = frozenset({"communication.bucket_bytes"})
 """Settings whose "auto" follows from the model, not from an argument."""
 
@@ -40,10 +48,13 @@ _HANDED_TO_TRAINER = ("transformers", "axolotl")
 
 
 class HandOver(NamedTuple):
-    """The settings as the framework gets them, and what there is to say about the way there."""
+    """The settings as the framework gets them, and what there is to say about the way there; `decided` here whichever
+    of the claims would count elsewhere.
+    """
 
     settings: Mapping[str, Setting]
     collections: Mapping[str, tuple[Member, ...]]
+    decided: frozenset[str] = frozenset()
 
 
 def hand_over(readings: Sequence[Reading], settings: Mapping[str, Setting]) -> HandOver:
@@ -85,7 +96,17 @@ def _looped(readings: Sequence[Reading], settings: Mapping[str, Setting]) -> Han
     ignored = ignored_accumulation(readings, config, settings)
     told = {"config.conflicts": ignored, "config.auto": unfilled_registrations(readings, config, settings)}
     collections = {**left_out, **{name: members for name, members in told.items() if members}}
-    return HandOver({**filled, ACCUMULATION: PUT_IN} if ignored else filled, collections)
+    found = HandOver({**filled, ACCUMULATION: PUT_IN} if ignored else filled, collections)
+    return _with_replaced(found, replaced_accumulation(readings, config, settings))
+
+
+def _with_replaced(found: HandOver, replaced: Replaced | None) -> HandOver:
+    """What the Accelerator's own accumulation makes of it, where that replaces the config's."""
+    if replaced is None:
+        return found
+    conflicts = (*found.collections.get(_CONFLICTS, ()), *replaced.conflicts)
+    collections = {**found.collections, _CONFLICTS: conflicts} if conflicts else found.collections
+    return HandOver({**found.settings, ACCUMULATION: replaced.value}, collections, frozenset((ACCUMULATION,)))
 
 
 def _filled(settings: Mapping[str, Setting]) -> dict[str, Setting]:

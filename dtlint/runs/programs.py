@@ -71,7 +71,14 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
 
     `words` are the script's arguments as the launch passes them, None without a launch.
     """
-    from dtlint.frameworks import environment_python, frozen_python, lenient_parser, strict_parser, unrecomputed_python
+    from dtlint.frameworks import (
+        environment_python,
+        frozen_python,
+        lenient_parser,
+        strict_parser,
+        unfrozen_python,
+        unrecomputed_python,
+    )
     from dtlint.frameworks.accelerate import fsdp_plugin
     from dtlint.frameworks.accelerate import program as accelerator_python
     from dtlint.frameworks.code import own_loop, trainer_states
@@ -106,6 +113,7 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
         loop = (own_loop.__name__, program.entry, program.main.top)
         readings.append(kept(program, loop, partial(own_loop.read, program)))
     readings.extend((transformers_declared.read(program), model_loading.read(program), frozen_python.read(program)))
+    readings.append(unfrozen_python.read(program))
     readings.append(trainer_states.read(program))
     readings.extend((fsdp_plugin.read(program), fsdp_plugin.read_unasked(program)))
     readings.extend((lightning_python.read(program), environment_python.read(program), _declared(program)))

@@ -1,13 +1,16 @@
-"""The accumulation that Accelerate puts into a DeepSpeed config which has none: 1, whatever the arguments say."""
+"""The accumulation that Accelerate puts into a DeepSpeed config: 1 into one that has none, whatever the arguments say,
+and in its older releases the Accelerator's own in place of what stands there.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from dtlint.frameworks import Claim, Member, Reading
+from dtlint.frameworks.arguments import texts
 from dtlint.record import NamedTuple
 from dtlint.release import older, releases
-from dtlint.runs.claimed import says, word_in
+from dtlint.runs.claimed import claimed, says, text_in, word_in
 from dtlint.value import Origin, Setting, Value, written
 
 ACCUMULATION = "batch.accumulation"
@@ -18,6 +21,10 @@ _ACCELERATOR = "accelerator-python"
 """The layer of what a program tells its Accelerator."""
 _KEY = "gradient_accumulation_steps"
 _BATCHES = ("batch.global", "batch.micro")
+_COUNTS = "code.accelerators"
+"""The collection of what the Accelerator of a program accumulates by itself."""
+_KEEPS = "0.23.0"
+"""The first release of Accelerate that leaves the config's number alone."""
 _HANDS_ON = "4.30.0"
 """The first release of transformers whose arguments hand the config to Accelerate (training_args.py; 4.29.2 does not,
 and DeepSpeed works the accumulation out)."""
@@ -37,11 +44,49 @@ def refused_batch(readings: Sequence[Reading], config: Reading, settings: Mappin
 def ignored_accumulation(
     readings: Sequence[Reading], config: Reading, settings: Mapping[str, Setting]
 ) -> tuple[Member, ...]:
-    """config.conflicts of an Accelerator's accumulation, in whose place the config's 1 counts (accelerate 1.10.0
-    accelerator.py, _prepare_deepspeed); `effect` is overridden.
+    """config.conflicts of an Accelerator's accumulation, in whose place the config's 1 counts (accelerate 0.23.0 to
+    1.10.0 accelerator.py, _prepare_deepspeed); `effect` is overridden.
     """
+    if puts_own_in(settings):
+        return ()
     lost = _lost(readings, config, settings)
     return (_member(lost.claim, config, "overridden"),) if lost is not None and lost.layer == _ACCELERATOR else ()
+
+
+class Replaced(NamedTuple):
+    """What the Accelerator puts in the config's place, and what there is to say of that."""
+
+    value: Setting
+    conflicts: tuple[Member, ...]
+
+
+def replaced_accumulation(
+    readings: Sequence[Reading], config: Reading, settings: Mapping[str, Setting]
+) -> Replaced | None:
+    """The Accelerator's accumulation where it replaces the number of the config; `effect` of a conflict is replaced.
+    None where the config says none, and where a launcher hands one to both.
+    """
+    lost = claimed([config], ACCUMULATION, config.layer)
+    found = next((each for reading in readings for each in reading.collections.get(_COUNTS, ())), None)
+    handed = any(claimed([each], ACCUMULATION, "accelerate-") is not None for each in readings)
+    if lost is None or found is None or handed or not puts_own_in(settings) or not isinstance(lost.value, Value):
+        return None
+    value, place = found.fields["value"], lost.value.origin.span
+    known = isinstance(value, Value) and value.origin.kind != "assumed" and isinstance(value.value, int)
+    if place is None or not known or text_in(value) == text_in(lost.value):
+        return Replaced(value, ())
+    fields = {"winner_name": found.fields["name"], "winner": value, "value": lost.value}
+    words = texts(place, setting=ACCUMULATION, name=lost.name, effect="replaced")
+    return Replaced(value, (Member(place, {**words, **fields}, ((found.place, "the Accelerator's counts"),)),))
+
+
+def puts_own_in(settings: Mapping[str, Setting]) -> bool:
+    """Whether Accelerate puts the Accelerator's accumulation in place of the config's, by its release (0.17.0 to 0.22.0
+    accelerator.py, _prepare_deepspeed: "Updating DeepSpeed's gradient accumulation steps"; 0.23.0 fills "auto" alone).
+    """
+    word = word_in(settings, "version.accelerate")
+    found, since = releases(word) if word else None, releases(_KEEPS)
+    return found is not None and since is not None and older(found, since) is True
 
 
 class _Lost(NamedTuple):

@@ -174,10 +174,12 @@ OVERRIDES = frozenset(
         ("transformers-file", "transformers-arguments"),
         ("transformers-declared", "transformers-arguments"),
         ("transformers-declared", "transformers-file"),
+        *((layer, "assigned-arguments") for layer in ("transformers-arguments", "transformers-file")),
+        *((layer, "assigned-arguments") for layer in ("transformers-declared", "transformers-python")),
     )
 )
-"""Files of arguments with the command lines that are laid over them, which is what such a command line is for, and
-defaults with what takes their place.
+"""Files of arguments with the command lines that are laid over them, which is what such a command line is for,
+defaults with what takes their place, and arguments with what a program sets them to afterwards.
 """
 
 

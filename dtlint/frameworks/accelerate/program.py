@@ -6,19 +6,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dtlint.frameworks import Claim, Reading
+from dtlint.frameworks import Claim, Member, Reading
 from dtlint.frameworks.process_groups import timeout_claims
 from dtlint.frameworks.pytorch.names import DDP_KWARGS
 from dtlint.languages.python.calls import Call, argument, calls, passed
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import stands
-from dtlint.value import Setting, Value
+from dtlint.value import Setting, Unknown, Value, default, written
 
 LAYER = "accelerator-python"
 ACCELERATORS = ("accelerate.Accelerator", "accelerate.accelerator.Accelerator")
 _PLUGINS = tuple(f"accelerate{module}.GradientAccumulationPlugin" for module in ("", ".utils", ".utils.dataclasses"))
 _OF_DDP = {"find_unused_parameters": "communication.find_unused", "static_graph": "communication.static_graph"}
-_COUNT = "gradient_accumulation_steps"
+_COUNT, _PLUGIN = "gradient_accumulation_steps", "gradient_accumulation_plugin"
+COUNTS = "code.accelerators"
+"""The collection of what the Accelerator of a program accumulates by itself."""
 
 
 def read(program: Program) -> Reading:
@@ -28,7 +30,23 @@ def read(program: Program) -> Reading:
     DeepSpeed's JSON replaces both (_prepare_deepspeed).
     """
     timeout = timeout_claims(program) if any(True for _ in calls(program, ACCELERATORS)) else ()
-    return Reading(LAYER, claims=(*_claims(program), *_told_to_ddp(program), *timeout))
+    counted = tuple(_counted(program))
+    collections = {COUNTS: counted} if counted else {}
+    return Reading(LAYER, claims=(*_claims(program), *_told_to_ddp(program), *timeout), collections=collections)
+
+
+def _counted(program: Program) -> Iterator[Member]:
+    """The collection `code.accelerators`: of the one Accelerator, the accumulation that it has (`value`), be it the 1
+    that it takes unasked, and what that is called (`name`).
+    """
+    found = [call for call in calls(program, ACCELERATORS) if stands(call.place) is not False]
+    if len(found) != 1:
+        return
+    value, name = _accumulation(program, found[0])
+    if value is None:
+        hidden = found[0].open or (_PLUGIN if passed(found[0], _PLUGIN) else "")
+        value = Unknown(f"{hidden} may set {_COUNT}") if hidden else default(1, "Accelerate")
+    yield Member(found[0].head, {"value": value, "name": written(name, found[0].head)})
 
 
 def _told_to_ddp(program: Program) -> Iterator[Claim]:
@@ -54,6 +72,6 @@ def _claims(program: Program) -> Iterator[Claim]:
 def _accumulation(program: Program, call: Call) -> tuple[Setting | None, str]:
     """The number that an Accelerator is given itself, or by a plugin, and what it is called."""
     plugins = [each for each in calls(program, _PLUGINS) if stands(each.place) is not False]
-    if passed(call, "gradient_accumulation_plugin") and len(plugins) == 1:
+    if passed(call, _PLUGIN) and len(plugins) == 1:
         return argument(plugins[0], "num_steps", 0), "GradientAccumulationPlugin(num_steps=...)"
     return argument(call, _COUNT), f"Accelerator({_COUNT}=...)"

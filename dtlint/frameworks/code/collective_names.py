@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dtlint.frameworks.code.buffers import sends_buffers
 from dtlint.frameworks.code.engines import runs_metrics
 from dtlint.frameworks.code.objects import UNKNOWN, kinds, makers
+from dtlint.frameworks.code.sharded_loads import LOADS, shares_out
 from dtlint.frameworks.pytorch.names import DDP, FSDP1
 from dtlint.languages.python.bindings import dotted, enclosing_class, last_word
 from dtlint.languages.python.calls import argument, call_at, called, passed
@@ -52,12 +53,15 @@ two ranks.
 _PACKAGES = ("torch.distributed", "torch.distributed.distributed_c10d", "deepspeed.comm", "ignite.distributed")
 
 ALWAYS, SHARDED, STAGE_3, ENGINE, FSDP = "always", "sharded", "stage 3", "engine", "fsdp"
+LOADING = "loading"
 BARRIER, BUFFERS = "lightning 2.1", "buffers"
 """What a call needs to hold a collective: nothing, a sharded model, ZeRO-3, DeepSpeed or FSDP behind a front end, FSDP
-alone, a release of Lightning whose Trainer.save_checkpoint ends in a barrier (trainer.py of 2.1.0; 2.0.9 has none), or
-that the other ranks do not run DDP's forward pass next, which broadcasts the buffers of the model in evaluation too.
-DeepSpeed's load_checkpoint reads the files of its own rank, and gathers the small weights again under ZeRO-3 alone
-(checkpoint_event_epilogue of stage3.py; load_checkpoint of engine.py, 0.14.2 and 0.19.6).
+alone, weights that ZeRO-3 shares out while the model is built (each is sent from rank 0: deepspeed 0.16.2
+runtime/zero/partition_parameters.py, Init), a release of Lightning whose Trainer.save_checkpoint ends in a barrier
+(trainer.py of 2.1.0; 2.0.9 has none), or that the other ranks do not run DDP's forward pass next, which broadcasts the
+buffers of the model in evaluation too. DeepSpeed's load_checkpoint reads the files of its own rank, and gathers the
+small weights again under ZeRO-3 alone (checkpoint_event_epilogue of stage3.py; load_checkpoint of engine.py, 0.14.2 and
+0.19.6).
 """
 
 _METHODS: Mapping[str, Mapping[str, str]] = {
@@ -142,6 +146,7 @@ WORDS = frozenset(
         *(method for methods in _METHODS.values() for method in methods),
         *(name.rpartition(".")[2] for name in (*_FUNCTIONS, *_OF_STATE)),
         *_LOGS,
+        *LOADS,
         "full_tensor",
         "compute",
         "run",
@@ -176,6 +181,8 @@ def collective_at(place: Place) -> Collective | None:
     if name in _FUNCTIONS:
         unwritten = any(keyword.arg in ("no_dist", "process_group", "enabled") for keyword in node.keywords)
         return None if unwritten else Collective(last, word, _FUNCTIONS[name])
+    if last in LOADS:
+        return Collective(last, last, LOADING) if shares_out(place, node) else None
     if package == _STATE_PACKAGE and word in _OF_STATE:
         return Collective(last, f"{word[:3]}_state_dict") if _moves_state(place, name, _OF_STATE[word]) else None
     return _of_method(place, node, last)

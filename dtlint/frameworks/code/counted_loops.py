@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from dtlint.frameworks.code.reached import Search
+from dtlint.frameworks.code.sharded_loads import LOADS
 from dtlint.frameworks.pytorch.names import DDP, FSDP1, FSDP2
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import calls
@@ -101,7 +102,7 @@ def _meets(place: Place, outermost: ast.AST, loop: ast.AST, leaving: ast.stmt) -
     """
     search = Search(place.program)
     return any(
-        search.operations(place_of(place.program, place.module, site))
+        search.operations(place_of(place.program, place.module, site)).difference(LOADS)
         for site in place.scope.sites
         if isinstance(site.node, ast.Call) and outermost in site.loops and not _is_behind(site, loop, leaving)
     )

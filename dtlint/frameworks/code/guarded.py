@@ -9,12 +9,14 @@ from itertools import islice
 from types import UnionType
 
 from dtlint.frameworks import Member
-from dtlint.frameworks.code.collective_names import ALWAYS, BUFFERS, FSDP, SHARDED, STAGE_3
+from dtlint.frameworks.code.collective_names import ALWAYS, BUFFERS, FSDP, LOADING, SHARDED, STAGE_3
 from dtlint.frameworks.code.listeners import is_received
-from dtlint.frameworks.code.ranks import Side, asks_for_mesh_rank, bindings_at, is_alone, side_of
+from dtlint.frameworks.code.ranks import Side, asks_for_mesh_rank, asks_for_ranks, bindings_at, is_alone, side_of
 from dtlint.frameworks.code.reached import Reached, Search, first_only, leads_to
 from dtlint.frameworks.code.serving import endless, in_branch
+from dtlint.frameworks.code.sharded_loads import LOADS
 from dtlint.frameworks.code.stages import is_below_stage_3
+from dtlint.frameworks.code.turns import Turn, turns_in
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.editing import moved_behind, standing
 from dtlint.languages.python.names import lookup
@@ -31,6 +33,8 @@ MAX_MEMBERS = 30
 _MEETINGS = frozenset(
     {"barrier", "monitored_barrier", "all_reduce", "all_gather", "broadcast", "broadcast_object_list"}
 )
+_BARRIERS = frozenset({"barrier", "monitored_barrier", "wait_for_everyone"})
+_OF_STAGE_3 = (SHARDED, STAGE_3, LOADING)
 _FORMING = ("torch.distributed.init_process_group", "torch.distributed.distributed_c10d.init_process_group")
 _ASKING = ("torch.distributed.get_rank", "torch.distributed.distributed_c10d.get_rank")
 """Functions that make the process group, and that ask it for the rank."""
@@ -60,7 +64,7 @@ def _of_module(program: Program, module: Module) -> tuple[Member, ...]:
 
 def _found(program: Program, module: Module) -> dict[tuple[str, int], Member]:
     search = Search(program)
-    found: dict[tuple[str, int], Member] = {}
+    found = {(member.place.path, member.place.start): member for member in _in_turns(search, module)}
     for guarded in _guarded_calls(program, module):
         key = guarded.span.path, guarded.span.start
         reached = _missed(search, guarded) if key not in found else None
@@ -86,6 +90,46 @@ def _missed(search: Search, guarded: _Guarded) -> Reached | None:
     if guarded.side == "first" and is_received(search, guarded.place, reached.collective.operation):
         return None
     return None if reached.collective.needs == BUFFERS and not _meets_other(search, guarded) else reached
+
+
+def _in_turns(search: Search, module: Module) -> Iterator[Member]:
+    """The collectives in contexts that let the first rank through alone: it waits in them for the others, which wait
+    for it in a barrier in front of the context. Barriers there meet that one, so that nobody waits for good.
+    """
+    for turn in (turn for turn in turns_in(search.program, module) if turn.waits):
+        context = module.span(turn.node.items[0].context_expr)
+        places = (place_of(search.program, module, site) for site in turn.within())
+        for place in (place for place in places if not _is_of_some(place, turn)):
+            reached = search.reached(place, 0)
+            needs = _needs_at(place, reached) if reached is not None else ""
+            if reached is None or reached.collective.operation in _BARRIERS:
+                continue
+            if needs and stands(place) is not False:
+                yield _of_turn(place, reached, needs, context)
+
+
+def _is_of_some(place: Place, turn: Turn) -> bool:
+    """Whether a condition in the context lets some ranks pass, or a run of one rank: that is another question."""
+    around = {id(guard.test) for guard in turn.place.guards}
+    inner = [guard for guard in place.guards if id(guard.test) not in around]
+    return any(side_of(place, guard) or asks_for_ranks(place, guard) for guard in inner)
+
+
+def _of_turn(place: Place, reached: Reached, needs: str, context: Span) -> Member:
+    span = place.module.span(place.node)
+    told = {
+        "call": _spelled(reached),
+        "through": reached.through,
+        "needs": needs,
+        "condition": context.text,
+        "turn": "yes",
+        "who": f"that `{context.text}` lets in first",
+    }
+    fields: dict[str, Setting] = {name: written(text, span) for name, text in told.items()}
+    related = [(context, "the first rank passes here alone")]
+    if reached.through:
+        related.append((reached.place.module.span(reached.place.node), "all ranks must reach this"))
+    return Member(span, fields, tuple(related))
 
 
 def left_out(search: Search, place: Place, guard: Guard) -> Reached | None:
@@ -188,8 +232,12 @@ def _needs(guarded: _Guarded, reached: Reached) -> str:
     """What the call needs to hold a collective where it stands; "" where it holds none: below ZeRO-3 DeepSpeed gathers
     no weights.
     """
+    return _needs_at(guarded.place, reached)
+
+
+def _needs_at(place: Place, reached: Reached) -> str:
     needs = reached.collective.needs
-    if needs not in (SHARDED, STAGE_3) or not is_below_stage_3((*guarded.place.guards, *reached.place.guards)):
+    if needs not in _OF_STAGE_3 or not is_below_stage_3((*place.guards, *reached.place.guards)):
         return needs
     return FSDP if needs == SHARDED else ""
 
@@ -201,6 +249,8 @@ def _member(guarded: _Guarded, reached: Reached, needs: str) -> Member:
         "through": written(reached.through, span),
         "needs": written(needs, span),
         "condition": written(_condition(guarded), guarded.span),
+        "turn": written("", span),
+        "who": written(f"with `{_condition(guarded)}`", span),
     }
     related = [(guarded.span, "only some ranks pass here")]
     if reached.through:
@@ -346,7 +396,8 @@ def _answers(search: Search, guarded: _Guarded, reached: Reached, other: Place, 
         return False
     test = guarded.guard.test
     if any(guard.test is test and guard.holds is not guarded.guard.holds for guard in other.guards):
-        return bool(search.operations(other))
+        found = search.operations(other)
+        return bool(found.difference(LOADS)) or reached.collective.operation in found
     after = leaves and not any(guard.test is test for guard in other.guards) and _follows(other, guarded)
     if not after and not {search.side(other, guard) for guard in other.guards} - {"", guarded.side}:
         return False

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.code.ranks import side_of
+from dtlint.frameworks.code.turns import turns
 from dtlint.frameworks.pytorch.step_area import called_function
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.places import Place, place_of
@@ -17,10 +18,6 @@ from dtlint.languages.python.reach import stands
 from dtlint.languages.python.tree import Site
 
 _WAITS = ("barrier", "wait_for_everyone")
-_FIRST = re.compile(r"^(\w+_)?(process|zero|rank)_first$")
-"""Contexts in front of which all ranks but the first wait in a barrier until it is through: main_process_first of
-TrainingArguments and Accelerator, torch_distributed_zero_first, Fabric's rank_zero_first.
-"""
 _LONG = re.compile(
     r"^(map|save_to_disk|load_dataset|snapshot_download|download\w*|preprocess\w*|tokeni[sz]e(?!r)\w*|build_(index|dataset|data)\w*"
     r"|prepare_(data|dataset)\w*|convert_\w+)$"
@@ -55,27 +52,12 @@ def lone_work(program: Program) -> tuple[Member, ...]:
 
 def _first_turns(program: Program) -> Iterator[Member]:
     """The long calls in contexts that let the first rank through before the others."""
-    for module in program.modules.values():
-        for site in (site for name in module.called if _FIRST.search(name) for site in module.called[name]):
-            place = place_of(program, module, site)
-            body = _body_of(place, site)
-            if body is not None and stands(place) is not False:
-                yield from _within(place, body)
-
-
-def _body_of(place: Place, site: Site) -> ast.With | None:
-    """The `with` statement whose context a call makes."""
-    statements = (node for node in ast.walk(place.scope.node) if isinstance(node, ast.With))
-    return next((each for each in statements if any(item.context_expr is site.node for item in each.items)), None)
-
-
-def _within(place: Place, turn: ast.With) -> Iterator[Member]:
-    first, last = turn.body[0].lineno, turn.end_lineno or 0
-    for site in place.scope.sites:
-        if isinstance(site.node, ast.Call) and first <= site.node.lineno <= last and _takes_long(place, site.node):
-            span = place.module.span(site.node)
-            related = ((place.module.span(turn.items[0].context_expr), "the others wait here"),)
-            yield Member(span, texts(span, call=_name(site.node)), related)
+    for turn in turns(program):
+        for site in turn.within():
+            if isinstance(site.node, ast.Call) and _takes_long(turn.place, site.node):
+                span = turn.place.module.span(site.node)
+                related = ((turn.place.module.span(turn.node.items[0].context_expr), "the others wait here"),)
+                yield Member(span, texts(span, call=_name(site.node)), related)
 
 
 def _waits(program: Program) -> Iterator[tuple[Place, Site]]:

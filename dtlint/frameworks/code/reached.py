@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dtlint.frameworks.code.collective_names import ALWAYS, OPEN, SHARDED, Collective, collective_at
+from dtlint.frameworks.code.collective_names import ALWAYS, LOADING, OPEN, SHARDED, Collective, collective_at
 from dtlint.frameworks.code.ranks import Side, asks_for_ranks, is_alone, side_of
 from dtlint.frameworks.code.serving import endless
 from dtlint.frameworks.pytorch.step_area import called_function, functions_given
@@ -94,15 +94,22 @@ class Search:
         return self._found.get(key)
 
     def _first(self, helper: Definition, depth: int) -> Reached | None:
-        """The first collective of a function that no condition but "are there several ranks" stands around."""
+        """The first collective of a function that no condition but "are there several ranks" stands around; a load,
+        which ZeRO-3 alone makes one, only where there is no other.
+        """
         if first_only(helper.scope) is not None:
             return None
+        load = None
         for place, site in _certain_calls(self.program, helper):
             found = self.reached(place, depth)
-            if found is not None:
-                waits = found.endless or any(map(endless, site.loops))
-                return _as_guarded(found, site)._replace(endless=waits)
-        return None
+            if found is None:
+                continue
+            waits = found.endless or any(map(endless, site.loops))
+            found = _as_guarded(found, site)._replace(endless=waits)
+            if found.collective.needs != LOADING:
+                return found
+            load = load or found
+        return load
 
     def operations(self, place: Place, depth: int = 0) -> set[str]:
         """The operations that a call may lead to, by what it calls or is given to call; conditions left aside."""

@@ -73,14 +73,17 @@ def _recomputing(program: Program) -> Iterator[Call]:
 
 def variant(call: Call, position: int | None = None) -> Setting | None:
     """What `gradient_checkpointing_kwargs={"use_reentrant": ...}` of a call says, None if nothing."""
-    for item in (item for name in _OPTIONS for item in passed(call, name, position)):
-        options = unpacked_dict(item.place)
-        found = (options or {}).get("use_reentrant", ())
-        if options is None or len(found) > 1:
-            return unknown(item.place, "the options of recomputation are not known")
-        if found:
-            return evaluate(found[0].place)
-    return None
+    told = (variant_in(item.place) for name in _OPTIONS for item in passed(call, name, position))
+    return next((each for each in told if each is not None), None)
+
+
+def variant_in(place: Place) -> Setting | None:
+    """What a dict of such options says (`{"use_reentrant": ...}`), None if nothing."""
+    options = unpacked_dict(place)
+    found = (options or {}).get("use_reentrant", ())
+    if options is None or len(found) > 1:
+        return unknown(place, "the options of recomputation are not known")
+    return evaluate(found[0].place) if found else None
 
 
 def _places(program: Program) -> Iterator[tuple[Place, Span]]:

@@ -72,9 +72,10 @@ def adapter_claims(flags: Flags, script: Word, default_rank: int) -> Iterator[Cl
     `script` is the program, whose name may tell (`train_lora.py`); `default_rank` what the program takes where no
     rank is given, 0 if that is its own affair.
     """
-    found = _rank(flags, script, default_rank)
+    every = _rank(flags, script, default_rank)
+    found = every[-1] if every else None
     if found is not None:
-        yield found
+        yield from every
         yield from _targets(flags)
     stored = _stored(flags)
     if stored is not None:
@@ -123,7 +124,8 @@ def _is_zero(value: Setting) -> bool:
     return isinstance(value, Value) and value.value == 0
 
 
-def _rank(flags: Flags, script: Word, default_rank: int) -> Claim | None:
+def _rank(flags: Flags, script: Word, default_rank: int) -> tuple[Claim, ...]:
+    """What the flags say of it: one claim, or one of each flag that speaks of a part."""
     kind = flags.first(KINDS) or _mode(flags)
     if kind is not None:
         return _of_kind(kind, flags, default_rank)
@@ -131,11 +133,12 @@ def _rank(flags: Flags, script: Word, default_rank: int) -> Claim | None:
     if on is not None:
         return _of_switch(on, flags, default_rank)
     if flags.first(RANKS) is not None:
-        return _with_rank(flags.first(RANKS), flags, default_rank)
+        return (_with_rank(flags.first(RANKS), flags, default_rank),)
     if _SCRIPTS.search(PurePosixPath(script.shown).name.lower()):
         trains, how = "the program trains adapters", "--set model.lora_rank=N"
-        return Claim("model.lora_rank", Unknown(trains, how, Origin("written", script.place)))
-    return _picked(flags) or _partly(flags)
+        return (Claim("model.lora_rank", Unknown(trains, how, Origin("written", script.place))),)
+    picked = _picked(flags)
+    return (picked,) if picked is not None else _partly(flags)
 
 
 def _mode(flags: Flags) -> Option | None:
@@ -156,22 +159,22 @@ def _picked(flags: Flags) -> Claim | None:
     return Claim("model.lora_rank", _undecided(option, "part of the model is trained"), option.spelled)
 
 
-def _of_kind(kind: Option, flags: Flags, default_rank: int) -> Claim:
+def _of_kind(kind: Option, flags: Flags, default_rank: int) -> tuple[Claim, ...]:
     text = (kind.value.text or "").lower() if kind.value is not None else ""
     if _WHOLE_KIND.search(text) and kind.value is not None:
-        return _partly(flags) or Claim("model.lora_rank", setting_of(kind.value, 0), kind.spelled)
+        return _partly(flags) or (Claim("model.lora_rank", setting_of(kind.value, 0), kind.spelled),)
     if text in _ADAPTERS or kind.name in _MODES:
-        return _with_rank(kind, flags, default_rank)
-    return Claim("model.lora_rank", _undecided(kind, "part of the model is trained"), kind.spelled)
+        return (_with_rank(kind, flags, default_rank),)
+    return (Claim("model.lora_rank", _undecided(kind, "part of the model is trained"), kind.spelled),)
 
 
-def _of_switch(on: Option, flags: Flags, default_rank: int) -> Claim:
+def _of_switch(on: Option, flags: Flags, default_rank: int) -> tuple[Claim, ...]:
     value = switch(on)
     if isinstance(value, Value) and not value.value:
-        return _partly(flags) or Claim("model.lora_rank", value._replace(value=0), on.spelled)
+        return _partly(flags) or (Claim("model.lora_rank", value._replace(value=0), on.spelled),)
     if isinstance(value, Value):
-        return _with_rank(on, flags, default_rank)
-    return Claim("model.lora_rank", value, on.spelled)
+        return (_with_rank(on, flags, default_rank),)
+    return (Claim("model.lora_rank", value, on.spelled),)
 
 
 def _with_rank(saying: Option | None, flags: Flags, default_rank: int) -> Claim:
@@ -187,12 +190,18 @@ def _with_rank(saying: Option | None, flags: Flags, default_rank: int) -> Claim:
     return Claim("model.lora_rank", _undecided(saying, "the rank of the adapters is not in the files"), saying.spelled)
 
 
-def _partly(flags: Flags) -> Claim | None:
-    """An unknown part of the model, where a flag freezes or picks some."""
-    for name, option in flags.flags.items():
-        if _PARTIAL.search(name) and (name.startswith("tune-") or flags.word(name) not in _NOTHING or not option.value):
-            return Claim("model.lora_rank", _undecided(option, "part of the model is frozen"), option.spelled)
-    return None
+def _partly(flags: Flags) -> tuple[Claim, ...]:
+    """An unknown part of the model, for each flag that freezes or picks some."""
+    return tuple(
+        Claim("model.lora_rank", _undecided(option, "part of the model is frozen"), option.spelled)
+        for name, option in flags.flags.items()
+        if speaks_of_part(name) and (name.startswith("tune-") or flags.word(name) not in _NOTHING or not option.value)
+    )
+
+
+def speaks_of_part(name: str) -> bool:
+    """Whether a flag by its name has to do with training a part of the model in a way of the program's own."""
+    return _PARTIAL.search(name) is not None
 
 
 def _undecided(option: Option, reason: str) -> Unknown:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import json
 from collections.abc import Iterator, Mapping
 from typing import TypeGuard
 
@@ -14,7 +16,7 @@ from dtlint.frameworks.transformers.arguments import REPEATED, read_arguments
 from dtlint.frameworks.transformers.program import ARGUMENTS, SETTINGS, builds_on_trainer, uses_arguments, words_of
 from dtlint.languages.python.program import Program
 from dtlint.languages.traced import Word, literal_word
-from dtlint.value import Setting, Value
+from dtlint.value import Origin, Setting, Unknown, Value
 
 LAYER = "transformers-declared"
 _LENGTHS = ("max_length", "max_seq_length", "model_max_length")
@@ -91,4 +93,16 @@ def _as_line(program: Program, told: dict[str, Setting]) -> Reading:
 def _words(program: Program, name: str, value: Setting) -> tuple[Word, ...]:
     """A field as a flag and its value; none for a text that names nothing (`deepspeed: str = ""`)."""
     empty = isinstance(value, Value) and value.value == ""
-    return () if empty else words_of(name, value, program.arguments[name].place)
+    return () if empty else words_of(name, _as_json(value), program.arguments[name].place)
+
+
+def _as_json(value: Setting) -> Setting:
+    """A default that is a dict as the text by which a command line says it (`gradient_checkpointing_kwargs: dict =
+    field(default_factory=lambda: {"use_reentrant": False})`), anything else as it is.
+    """
+    span = value.origin.span if isinstance(value, Unknown) and value.origin is not None else None
+    try:
+        told = ast.literal_eval(span.text) if span is not None and span.text.startswith("{") else None
+        return Value(json.dumps(told), Origin("written", span)) if isinstance(told, dict) else value
+    except (ValueError, SyntaxError, TypeError, RecursionError):
+        return value

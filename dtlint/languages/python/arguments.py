@@ -132,18 +132,24 @@ def _field(place: Place, item: ast.AnnAssign, name: str) -> Argument:
 
 
 def _field_default(place: Place, item: ast.AnnAssign) -> Setting:
-    """A field's default, also inside `field(default=...)`."""
+    """A field's default, also inside `field(default=...)` and `field(default_factory=lambda: ...)`."""
     value = item.value
     if value is None:
         return Unknown("the command must pass it", "", Origin("written", place.module.span(item)))
     if isinstance(value, ast.Call) and dotted(value.func).rpartition(".")[2] in ("field", "Field", "HfArg"):
-        inner = next((keyword.value for keyword in value.keywords if keyword.arg == "default"), None)
+        inner = next((found for keyword in value.keywords if (found := _told_default(keyword)) is not None), None)
         if inner is None:
             return Unknown(
                 "the default is computed when the script runs", "", Origin("written", place.module.span(value))
             )
         return evaluate(place.at(inner))
     return evaluate(place.at(value))
+
+
+def _told_default(keyword: ast.keyword) -> ast.expr | None:
+    if keyword.arg == "default_factory" and isinstance(keyword.value, ast.Lambda):
+        return keyword.value.body
+    return keyword.value if keyword.arg == "default" else None
 
 
 def parse_words(declared: Mapping[str, Argument], words: tuple[Word, ...]) -> dict[str, Setting]:

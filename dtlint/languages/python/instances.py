@@ -144,6 +144,12 @@ def foreign_bases(place: Place) -> list[str]:
     return [name for owner in instances(place) for name in bases_from_outside(place, owner.definition)]
 
 
+def foreign_classes(place: Place) -> list[str]:
+    """The qualified names of the classes outside the program that a class is, by its name, or inherits from."""
+    own = _class_named(place, place.node)
+    return bases_from_outside(place, own) if own is not None else list(qualified(place.module, place.node, place.scope))
+
+
 def bases_from_outside(place: Place, owner: Definition) -> list[str]:
     """The qualified names of the classes outside the program that a class inherits from, nearest first."""
     found: list[str] = []
