@@ -242,3 +242,29 @@ Trainer(model, arguments, train_dataset=data).train()
 def test_a_program_that_trains_on_one_gpu_is_still_no_run(tree):
     tree({"train.py": f"from torch.utils.data import DataLoader\n{LOADER}{PLAIN}"})
     assert not check(["train.py"]).runs
+
+
+SETTINGS = """seed: 1
+weight_decay: 0.1
+max_grad_norm: 5.0
+learning_rate: 0.001
+batch_size: 8
+"""
+
+
+@pytest.mark.parametrize(
+    ("reading", "front"),
+    [
+        ("import yaml\ncfg = yaml.safe_load(open(args.config))\n", "none"),
+        ("from omegaconf import OmegaConf\nfrom transformers import AutoModel\ncfg = OmegaConf.load('a')\n", "none"),
+        ("from transformers import HfArgumentParser\nimport yaml\ncfg = yaml.safe_load(open('a'))\n", "transformers"),
+        ("from settings import load\ncfg = load(args.config)\n", "transformers"),
+    ],
+)
+def test_a_file_of_settings_that_a_program_loads_itself_is_no_front_ends(tree, reading: str, front: str) -> None:
+    text = HEAD.replace("args = parser", 'parser.add_argument("config")\nargs = parser') + reading + LOADER + PLAIN
+    tree({"train.py": text, "run.sh": "torchrun --nproc_per_node 4 train.py run.yaml\n", "run.yaml": SETTINGS})
+    found = check(["run.sh"]).runs[0].plan
+    assert (told(found, "frontend") or ("", ""))[0] == front
+    assert told(found, "optimizer.clip") == (5.0, "written")
+    assert told(found, "communication.find_unused") == (front == "transformers", "default")

@@ -391,6 +391,43 @@ OVERSCALED = {
     ),
 }
 
+OWN = "def criterion(scores, y, args):\n    hard = F.cross_entropy(scores, y)\n    {soft}\n    return {whole}\n"
+MODULE = (
+    "class Criterion(torch.nn.Module):\n    def __init__(self, alpha=0.5):\n        super().__init__()\n"
+    "        self.alpha = alpha\n        self.ce = torch.nn.CrossEntropyLoss(label_smoothing=0.1)\n"
+    "    def forward(self, scores, y):\n        {end}\ncriterion = Criterion().cuda()\n"
+)
+OVERSCALED |= {
+    "a function of its own": scaled(
+        "criterion(model(x), y, args) * world_size",
+        OWN.format(
+            soft='soft = F.kl_div(scores, y, reduction="batchmean") * args.temperature ** 2',
+            whole="(1 - args.alpha) * hard + args.alpha * soft",
+        ),
+    ),
+    "the first of what a function returns": "parts = 0\n"
+    + OWN.format(soft="soft = 0.3 * F.mse_loss(scores, y)", whole="hard + soft, soft")
+    + "for x, y in batches:\n    loss, soft = criterion(model(x), y, 1)\n    loss = loss * world_size\n    loss.backward()\n",
+    "a module of its own": scaled(
+        "criterion(model(x), y) * world_size",
+        MODULE.format(end="return self.alpha * self.ce(scores, y) + F.l1_loss(scores, y) * (1.0 - self.alpha)"),
+    ),
+    "terms that are added": scaled(
+        "F.cross_entropy(model(x), y)", after="loss += 0.1 * F.mse_loss(model(x), y)\n    loss = loss * world_size"
+    ),
+    "of accumulated batches": scaled("F.cross_entropy(model(x), y) * world_size / args.accumulation_steps"),
+    "the loss of a model of Transformers": "from transformers import AutoModelForCausalLM\n"
+    "net = AutoModelForCausalLM.from_pretrained('gpt2').cuda()\nnet = DDP(net)\n"
+    "for x in batches:\n    out = net(**x)\n    loss = out.loss * world_size\n    loss.backward()\n",
+    "beside a sum for the log": "def train():\n    for x, y in batches:\n"
+    "        loss = F.cross_entropy(model(x), y) * world_size\n        loss.backward()\n"
+    "        shown = loss.detach()\n        dist.all_reduce(shown)\n"
+    "def measure(hits):\n    dist.all_reduce(hits)\n    return hits\ntrain()\n",
+    "where there are several ranks": scaled(
+        "F.cross_entropy(model(x), y)", after="if dist.is_initialized():\n        loss = loss * world_size"
+    ),
+}
+
 
 @pytest.mark.parametrize("text", OVERSCALED.values(), ids=OVERSCALED)
 def test_a_mean_times_the_ranks(text: str) -> None:
@@ -451,6 +488,38 @@ REASONED = {
     "for the log": "for x, y in batches:\n    loss = F.cross_entropy(model(x), y)\n    loss.backward()\n"
     "    print(loss * world_size)\n",
 }  # fmt: skip
+
+REASONED |= {
+    "a function's sum": scaled(
+        "criterion(model(x), y, args) * world_size",
+        OWN.format(soft="soft = F.kl_div(scores, y).sum()", whole="hard + args.alpha * soft"),
+    ),
+    "a function's sum over the tokens of all": scaled(
+        "criterion(model(x), y, tokens) * world_size",
+        OWN.format(soft="pass", whole="hard / args"),
+    ),
+    "a function with two ends": scaled(
+        "criterion(model(x), y, args) * world_size",
+        OWN.format(soft="if args:\n        return scores.sum()", whole="hard"),
+    ),
+    "a module's own count": scaled(
+        "criterion(model(x), y) * world_size", MODULE.format(end="return self.ce(scores, y) * self.count(y)")
+    ),
+    "gradients that are summed too": "def average():\n    for p in model.parameters():\n        dist.all_reduce(p.grad)\n"
+    + scaled("F.cross_entropy(model(x), y) * world_size"),
+    "a count of all ranks": "def train():\n    for x, y in batches:\n        n = (y > 0).sum()\n        dist.all_reduce(n)\n"
+    "        loss = F.cross_entropy(model(x), y) * world_size\n        loss.backward()\ntrain()\n",
+    "scores of all ranks": "class Total(torch.nn.Module):\n    def forward(self, x):\n        dist.all_reduce(x)\n        return x\n"
+    + scaled("F.cross_entropy(model(x), y) * world_size"),
+    "a weight that takes it back": scaled(
+        "F.cross_entropy(model(x), y) * weight * world_size", "weight = 1 / world_size"
+    ),
+    "another reduction in the criterion": scaled(
+        "criterion(model(x), y) * world_size", "criterion = torch.nn.CrossEntropyLoss(reduction=kind)"
+    ),
+    "the second of what a function returns": OWN.format(soft="soft = scores.sum()", whole="hard, soft")
+    + "for x, y in batches:\n    _, loss = criterion(model(x), y, 1)\n    loss = loss * world_size\n    loss.backward()\n",
+}
 
 
 @pytest.mark.parametrize("text", REASONED.values(), ids=REASONED)

@@ -171,3 +171,62 @@ def test_tasks_that_see_one_gpu_take_the_one_with_their_number(tmp_path: Path, t
 
 def test_of_tasks_that_take_the_number_of_another_launcher_nothing_is_said(tmp_path: Path) -> None:
     assert bindings(tmp_path, 'torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))\n') == []
+
+
+SHARD = "from torch.distributed.fsdp import fully_shard\nfrom torch.distributed.device_mesh import init_device_mesh\n"
+MESH = 'mesh = init_device_mesh("cuda", (8,), mesh_dim_names=("shard",))\n'
+SHARDED = {
+    "on cuda before the mesh": ("model = Net().cuda()\n" + MESH + "fully_shard(model, mesh=mesh)\n", "Net().cuda()"),
+    "without a mesh": ('model = Net()\nmodel.to("cuda")\nfully_shard(model)\n', 'model.to("cuda")'),
+    "over a part of the mesh": (
+        "model = Net().cuda()\n" + MESH + 'fully_shard(model, mesh=mesh["shard"])\n',
+        "Net().cuda()",
+    ),
+    "made in a block": (
+        'with torch.device("cuda"):\n    model = Net()\n' + MESH + "fully_shard(model, mesh=mesh)\n",
+        'torch.device("cuda")',
+    ),
+    "made in a block of a variable": (
+        'device = torch.device("cuda")\nwith device:\n    model = Net()\nfully_shard(model)\n',
+        "device",
+    ),
+    "made and wrapped in a block": ('with torch.device("cuda"):\n    model = DDP(Net())\n', 'torch.device("cuda")'),
+    "made by a function": (
+        'def build():\n    with torch.device("cuda"):\n        net = Net()\n    return net\nmodel = build()\n'
+        + MESH
+        + "fully_shard(model)\n",
+        'torch.device("cuda")',
+    ),
+    "moved before a function makes the mesh": (
+        "def mesh():\n    return " + MESH.partition(" = ")[2] + "def build():\n    return Net().cuda()\n"
+        "model = build()\nfully_shard(model, mesh=mesh())\n",
+        "Net().cuda()",
+    ),
+    "handed to a function": (
+        "def shard(model):\n    fully_shard(model)\nnet = Net().cuda()\nshard(net)\n",
+        "Net().cuda()",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "call"), SHARDED.values(), ids=SHARDED)
+def test_a_model_that_fsdp_shards_on_the_first_gpu(text: str, call: str) -> None:
+    assert call in moved(SHARD + START + text)
+
+
+SHARDED_APART = {
+    "the mesh comes first": MESH + "model = Net().cuda()\nfully_shard(model, mesh=mesh)\n",
+    "the mesh comes from elsewhere": "from tools import mesh\nmodel = Net().cuda()\nfully_shard(model, mesh=mesh)\n",
+    "the model is moved under a condition": "if cuda:\n    model = Net().cuda()\n" + MESH + "fully_shard(model)\n",
+    "the model has no tensors yet": 'with torch.device("meta"):\n    model = Net()\nfully_shard(model)\n',
+    "the model stays on the CPU": "model = Net()\nfully_shard(model)\n",
+    "the block has a number": "with torch.device('cuda', local_rank):\n    model = Net()\nfully_shard(model)\n",
+    "it is moved on": 'with torch.device("cuda"):\n    model = Net()\nmodel.to(local_rank)\nfully_shard(model)\n',
+    "the device is set": "torch.cuda.set_device(local_rank)\nmodel = Net().cuda()\n" + MESH + "fully_shard(model)\n",
+    "one call hands over another": "def shard(model):\n    fully_shard(model)\nshard(Net().cuda())\nshard(Net())\n",
+}
+
+
+@pytest.mark.parametrize("text", SHARDED_APART.values(), ids=SHARDED_APART)
+def test_fsdp_shards_models_whose_ranks_may_stand_apart(text: str) -> None:
+    assert moved(SHARD + START + text) == []

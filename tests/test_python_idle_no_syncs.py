@@ -169,3 +169,81 @@ class Trainer:
 )  # fmt: skip
 def test_the_batches_that_a_loss_is_divided_by(text: str, told: int | None) -> None:
     assert batches_of(text) == told
+
+
+SEVERAL = """
+from contextlib import ExitStack, contextmanager
+class Brain:
+    def __init__(self, parts):
+        self.parts = torch.nn.ModuleDict(parts)
+        for name, part in self.parts.items():
+            self.parts[name] = {wrap}
+    @contextmanager
+    def quiet(self, on):
+        held = [part.no_sync() for part in self.parts.values() if hasattr(part, "no_sync")] if on else []
+        for each in held:
+            each.__enter__()
+        yield
+        for each in held:
+            each.__exit__(None, None, None)
+    def forward_of(self, x):
+        {forward}
+    def fit_batch(self, x, last):
+        {lines}
+        if last:
+            opt.step()
+"""
+LATE = "y = self.forward_of(x)\n        with self.quiet(not last):\n            y.sum().backward()"
+EARLY = "with self.quiet(not last):\n            y = self.forward_of(x)\n            y.sum().backward()"
+STACKED = (
+    "y = self.forward_of(x)\n        with ExitStack() as stack:\n            for part in self.parts.values():\n"
+    "                stack.enter_context(part.no_sync())\n            y.sum().backward()"
+)
+WRAPPED = "DDP(part.cuda())"
+HERE = "return self.parts['head'](self.parts['encoder'](x))"
+BELOW = """
+class Recipe(Brain):
+    def forward_of(self, x):
+        return {forward}
+Recipe({{}}).fit_batch(1, opt.last)
+"""
+
+
+def several(lines: str, wrap: str = WRAPPED, forward: str = HERE, below: str = "") -> list[object]:
+    program = link(
+        {"t.py": read_module(Source("t.py", HEAD + SEVERAL.format(lines=lines, wrap=wrap, forward=forward) + below))}
+    )
+    return [item.fields["model"] for item in code.collections(program).get("code.idle_no_syncs", ())]
+
+
+def test_no_sync_of_each_of_several_models_behind_their_forward_passes() -> None:
+    assert len(several(LATE)) == 1
+    assert len(several(STACKED)) == 1
+    assert len(several(LATE, forward="return self.parts.encoder(x)")) == 1
+    below = BELOW.format(forward="self.parts['encoder'](x)")
+    assert len(several(LATE, forward="raise NotImplementedError", below=below)) == 1
+
+
+def test_no_sync_of_each_of_several_models_around_their_forward_passes() -> None:
+    assert several(EARLY) == []
+    assert (
+        several(STACKED.replace("y = self.forward_of(x)\n        ", "").replace("y.sum()", "self.forward_of(x).sum()"))
+        == []
+    )
+    assert several(LATE, wrap="FSDP(part)") == []
+    assert several(LATE, wrap="part.cuda()") == []
+    assert several(LATE, forward="return self.parts.values()") == []
+    below = BELOW.format(forward="self.other['encoder'](x)")
+    assert several(LATE, forward="raise NotImplementedError", below=below) == []
+
+
+@pytest.mark.parametrize(("first", "told"), [("loss = model(x)\n    ", True), ("", False)])
+def test_no_sync_on_a_stack_of_contexts(first: str, told: bool) -> None:
+    inside = "" if first else "    loss = model(x)\n        "
+    text = (
+        f"from contextlib import ExitStack\nfor i, x in enumerate(batches):\n    {first}with ExitStack() as stack:\n"
+        f"        if i % 4 != 3:\n            stack.enter_context(model.no_sync())\n    {inside}    loss.backward()\n"
+        "    if i % 4 == 3:\n        opt.step()\n"
+    )
+    found = code.collections(link({"t.py": read_module(Source("t.py", HEAD + MODEL + text))}))
+    assert bool(found.get("code.idle_no_syncs")) is told

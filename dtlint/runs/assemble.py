@@ -22,7 +22,7 @@ from dtlint.runs.hand_over import hand_over
 from dtlint.runs.handed_words import refused_words
 from dtlint.runs.megatron_programs import with_program
 from dtlint.runs.mentioned import versions_described, versions_mentioned
-from dtlint.runs.model import OWN_PARSER, Launch, Options, Run
+from dtlint.runs.model import OWN_FILES, OWN_PARSER, Launch, Options, Run
 from dtlint.runs.only_ones import with_known_ones
 from dtlint.runs.own_batch import with_own_batch
 from dtlint.runs.own_fields import own_fields
@@ -38,6 +38,9 @@ from dtlint.runs.versions import versions_around
 from dtlint.source import Source
 from dtlint.value import Setting, Value
 
+_WRAPPERS = ("ddp-python", "fsdp-python")
+"""The layers of what wraps a model in code."""
+
 
 class Parts(NamedTuple):
     """What a run is put together from."""
@@ -51,7 +54,9 @@ def run_of(tree: Tree, options: Options, parts: Parts, launch: Launch | None = N
     """One plan of what was read for it: settled, handed on, with what the files around tell of versions."""
     sources, argv = parts.sources, launch.argv if launch is not None else ()
     read = with_awaited_config(with_program(parts.readings, argv, sources))
-    own = without_dropped(with_own_loops(with_own_groups(_without_inner_wrapper(_under_own_parser(read)))))
+    own = without_dropped(
+        with_own_loops(with_own_groups(_without_inner_wrapper(_under_own_loop(_under_own_parser(read)))))
+    )
     readings = with_spread_tasks(as_handed_over(with_own_batch(as_changed(own))))
     folders = _folders(tree, sources)
     readings = (*readings, *versions_described(tree, folders, _claimed(readings)))
@@ -134,6 +139,23 @@ def _under_own_parser(readings: tuple[Reading, ...]) -> tuple[Reading, ...]:
     )
 
 
+def _under_own_loop(readings: tuple[Reading, ...]) -> tuple[Reading, ...]:
+    """A file of settings of a program that loads it itself and wraps its model itself: its keys mean what the Trainer's
+    mean, whose names they have, and the Trainer's defaults and refusals are not the program's.
+    """
+    by_itself = any(reading.layer == OWN_FILES for reading in readings)
+    wraps = any(reading.layer in _WRAPPERS and reading.framework for reading in readings)
+    front = any(reading.frontend and reading.layer != ARGUMENTS for reading in readings)
+    if not by_itself or not wraps or front:
+        return readings
+    return tuple(
+        reading._replace(layer="arguments", framework="", frontend="", collections={})
+        if (reading.layer, reading.frontend) == (ARGUMENTS, "transformers")
+        else reading
+        for reading in readings
+    )
+
+
 def _without_inner_wrapper(readings: tuple[Reading, ...]) -> tuple[Reading, ...]:
     """What wraps the model in Megatron's own code, of which the tree has a copy, is what its arguments choose: they say
     it, and where they leave it out their defaults.
@@ -145,7 +167,7 @@ def _without_inner_wrapper(readings: tuple[Reading, ...]) -> tuple[Reading, ...]
 
 def _is_inner_wrapper(reading: Reading) -> bool:
     inside = reading.place is not None and "megatron" in PurePosixPath(reading.place.path).parts[:-1]
-    return inside and reading.layer in ("ddp-python", "fsdp-python")
+    return inside and reading.layer in _WRAPPERS
 
 
 def _is_declared(reading: Reading, own: Reading) -> bool:

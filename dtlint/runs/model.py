@@ -17,6 +17,9 @@ from dtlint.value import Value
 OWN_PARSER = "own-parser"
 """The layer of a program whose command line is all its own."""
 
+OWN_FILES = "program-files"
+"""The layer of a program that loads files of settings itself, and has no parser of a front end."""
+
 PYTHON, NO_PYTHON = "python", "no-python"
 """The loaders of problems of programs: that some release of Python may take, and that none does."""
 

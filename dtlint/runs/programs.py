@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path, PurePath
@@ -16,11 +17,26 @@ from dtlint.languages.python.program import Program, with_given
 from dtlint.languages.python.sharing import kept
 from dtlint.languages.traced import Word
 from dtlint.record import NamedTuple
-from dtlint.runs.model import NO_PYTHON, OWN_PARSER, PYTHON
+from dtlint.runs.model import NO_PYTHON, OWN_FILES, OWN_PARSER, PYTHON
 from dtlint.runs.parsers import types_of
 from dtlint.runs.tree import Tree
 from dtlint.source import Problem, Source, Unreadable
 
+_LOADS = re.compile(r"\b(?:yaml|json|toml|tomllib|OmegaConf)\.(?:safe_load|full_load|unsafe_load|load)\(")
+_FRONT_ENDS = (
+    "transformers",
+    "trl",
+    "accelerate",
+    "lightning",
+    "pytorch_lightning",
+    "swift",
+    "llamafactory",
+    "axolotl",
+)
+_ARGUMENTS = re.compile(r"HfArgumentParser|TrlParser|TrainingArguments|Trainer\b")
+"""Words of what a front end's packages have for its arguments."""
+_BORROWED = ("HfArgumentParser", "TrlParser", "TrainingArguments", "transformers.Trainer")
+"""Words of programs that have a front end's arguments from wherever."""
 PARSERS = ("megatron", "nemo", "mindspeed")
 """Packages whose parser a program may take over: Megatron-LM and what is built on it."""
 
@@ -93,6 +109,7 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
     readings.append(trainer_states.read(program))
     readings.extend((fsdp_plugin.read(program), fsdp_plugin.read_unasked(program)))
     readings.extend((lightning_python.read(program), environment_python.read(program), _declared(program)))
+    readings += [Reading(OWN_FILES)] if _loads_settings(program) else []
     readings.append(unrecomputed_python.read(program))
     if any(mark in entry.text for mark in NEMO_MARKS):
         from dtlint.frameworks.nemo import program as nemo_python
@@ -112,6 +129,20 @@ def _declared(program: Program) -> Reading:
     types = types_of(program.arguments.values())
     borrows = any(_brings_parser(program, name) for module in program.modules.values() for name in module.imports)
     return Reading("program-arguments" if borrows else OWN_PARSER, declares=frozenset(types), types=types)
+
+
+def _loads_settings(program: Program) -> bool:
+    """Whether a program loads files of settings itself, and takes nothing from a front end that has arguments."""
+    modules = program.modules.values()
+    if any(_is_of_front_end(name) for module in modules for name in module.imports):
+        return False
+    texts = [module.source.text for module in modules]
+    return any(map(_LOADS.search, texts)) and not any(word in text for text in texts for word in _BORROWED)
+
+
+def _is_of_front_end(name: str) -> bool:
+    package = name.partition(".")[0]
+    return package in _FRONT_ENDS and (package != "transformers" or bool(_ARGUMENTS.search(name)))
 
 
 def _brings_parser(program: Program, name: str) -> bool:

@@ -12,7 +12,7 @@ from dtlint.frameworks.code.loss_factors import bound
 from dtlint.frameworks.code.mentions import turned_over
 from dtlint.frameworks.code.objects import kinds, makers
 from dtlint.frameworks.code.samplers import SAMPLERS
-from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.bindings import dotted, last_word
 from dtlint.languages.python.calls import call_at, called, passed
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.places import Budget, Place, place_of
@@ -24,6 +24,7 @@ _PREPARES = ("prepare", "prepare_data_loader")
 _SHARED = re.compile(r"gather|reduce|broadcast|bcast|sync|agree|compute|world", re.IGNORECASE)
 """Words of functions after which all ranks may know the same."""
 _GROWS = ("append", "extend")
+_SIZES = frozenset({"len", "size", "numel"})
 _MAX_LEVELS = 3
 
 
@@ -31,13 +32,26 @@ def measured_by_rank(place: Place, name: str) -> Span | None:
     """The loader, dealt to the ranks, over which a sum or a list of this name certainly grows by what each batch gives;
     None for any other.
     """
-    for grown, loops in _growths(place, name):
-        for loop in (each for each in loops if isinstance(each, ast.For)):
-            if _rests_on(grown, _targets(loop), _MAX_LEVELS) is not True:
-                continue
-            iterable = next(turned_over(Site(loop, place.scope, (), (loop,))))
-            if _is_dealt(place.at(iterable)._replace(guards=(), budget=Budget())):
-                return place.module.span(iterable)
+    found = (_dealt_loader(grown, loops) for grown, loops in _growths(place, name))
+    return next((loader for loader in found if loader is not None), None)
+
+
+def measured_in_turn(call: Place, given: ast.expr) -> Span | None:
+    """The loader, dealt to the ranks, from whose batch an argument of a call in its loop certainly comes; None for any
+    other.
+    """
+    site = next((site for site in call.scope.sites if site.node is call.node), None)
+    return _dealt_loader(call.at(given), site.loops) if site is not None else None
+
+
+def _dealt_loader(value: Place, loops: tuple[ast.AST, ...]) -> Span | None:
+    """The loader that one of the loops around goes through, dealt to the ranks, on whose batch a value rests."""
+    for loop in (each for each in loops if isinstance(each, ast.For)):
+        if _rests_on(value, _targets(loop), _MAX_LEVELS) is not True:
+            continue
+        iterable = next(turned_over(Site(loop, value.scope, (), (loop,))))
+        if _is_dealt(value.at(iterable)._replace(guards=(), frames=(), budget=Budget())):
+            return value.module.span(iterable)
     return None
 
 
@@ -65,7 +79,7 @@ def _targets(loop: ast.For) -> frozenset[str]:
 def _rests_on(place: Place, names: frozenset[str], levels: int) -> bool | None:
     """Whether an expression rests on one of the names, by way of others; None where the ranks may have agreed on it."""
     found: bool | None = False
-    for node in ast.walk(place.node):
+    for node in _told_apart(place.node):
         if isinstance(node, ast.Call) and _SHARED.search(place.module.text(node.func, 100)):
             return None
         if isinstance(node, ast.Name) and node.id in names:
@@ -76,6 +90,17 @@ def _rests_on(place: Place, names: frozenset[str], levels: int) -> bool | None:
                 return None
             found = found or any(inner)
     return found
+
+
+def _told_apart(expression: ast.AST) -> Iterator[ast.AST]:
+    """The parts of an expression, without sizes of tensors: samplers deal every rank as many samples."""
+    waiting = [expression]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Call) and last_word(node.func) in _SIZES:
+            continue
+        yield node
+        waiting += [] if isinstance(node, ast.Attribute) and node.attr == "shape" else ast.iter_child_nodes(node)
 
 
 def _is_dealt(loader: Place) -> bool:

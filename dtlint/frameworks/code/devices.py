@@ -10,26 +10,23 @@ from collections.abc import Iterator, Mapping
 
 from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import texts
-from dtlint.frameworks.pytorch.names import DDP, DEVICE_MESH, FSDP1
-from dtlint.languages.python.bindings import dotted
+from dtlint.frameworks.code.first_gpus import has_used_gpu, is_first, is_plain_cuda, moves_in
+from dtlint.frameworks.code.model_moves import moves_of
+from dtlint.frameworks.pytorch.names import DDP, DEVICE_MESH, FSDP1, FSDP2
 from dtlint.languages.python.calls import Call, argument, called, calls, passed
-from dtlint.languages.python.choices import options
-from dtlint.languages.python.constants import evaluate, live_ways
-from dtlint.languages.python.places import Place, place_of
+from dtlint.languages.python.constants import live_ways
+from dtlint.languages.python.following import ways
+from dtlint.languages.python.places import Place
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import stands
 from dtlint.languages.python.tree import Module
-from dtlint.value import Setting, Value
+from dtlint.value import Value
 
 _STARTS = (
     "torch.distributed.init_process_group",
     "torch.distributed.distributed_c10d.init_process_group",
 )
-_WRAPS = (*DDP, *FSDP1)
-_SAME_MODEL = frozenset({"cuda", "to", "train", "eval", "half", "bfloat16", "float", "double", "requires_grad_"})
-"""Methods of a model that return the model itself."""
-_HANDED_ON = frozenset({"compile", "convert_sync_batchnorm"})
-"""Functions that return the model that they are given."""
+_WRAPS = (*DDP, *FSDP1, *FSDP2)
 _SENT: Mapping[str, tuple[str, int]] = {
     "broadcast": ("tensor", 0),
     "all_reduce": ("tensor", 0),
@@ -47,19 +44,21 @@ _PACKAGES = ("torch.distributed", "torch.distributed.distributed_c10d")
 _WORDS = re.compile(r"\w+")
 _NCCL = ("nccl", "cpu:gloo,cuda:nccl", "cuda:nccl,cpu:gloo", "cuda:nccl")
 _SETS = frozenset({"set_device", "set_device_index", "set_device_idx", "_set_device", "set_default_device"})
-_MAX_DEPTH = 3
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _CHOOSERS = (
     "accelerate", "colossalai", "composer", "deepspeed", "fairseq", "horovod", "ignite", "lightning", "megatron",
     "mmcv", "mmengine", "nemo", "pytorch_lightning", "ray", "torchtitan", "torchtune", "trl",
 )  # fmt: skip
 """Packages that set the device of a process themselves."""
+_SETTING = ("device", "dist", "gpu", "launch", "setup")
+"""Parts of names of functions that may set the device."""
+_MESHES = frozenset(name.rpartition(".")[2] for name in DEVICE_MESH)
 _ASKS = frozenset({"device", "device_count", "current_device", "get_device_name", "get_device_properties"})
 """Functions with `device` in their name that set none."""
 
 
 def shared_devices(program: Program) -> tuple[Member, ...]:
-    """Models that DDP or FSDP1 wraps and that stand on the first GPU of the machine, whatever the rank: `moved` is the
+    """Models that DDP or FSDP wraps and that stand on the first GPU of the machine, whatever the rank: `moved` is the
     call that puts one there; `what` says of what (model, tensor, objects), for what a collective sends may stand there
     too.
 
@@ -76,9 +75,10 @@ def shared_devices(program: Program) -> tuple[Member, ...]:
 
 def _models(program: Program, start: Call) -> Iterator[Member]:
     for wrap in calls(program, _WRAPS):
-        moves = list(_moves_of_model(wrap)) if stands(wrap.place) and not _chooses(wrap) else []
-        if moves and all(_is_first(move) for move in moves) and not _is_set(wrap):
-            yield _member("model", moves[0], start, wrap)
+        if stands(wrap.place) and not _chooses(wrap) and not _is_set(wrap):
+            moves = [move for item in passed(wrap, "module", 0) for move in moves_of(item.place, wrap.place)]
+            if moves and all(map(is_first, moves)):
+                yield _member("model", moves[0], start, wrap)
 
 
 def _tensors(program: Program, start: Call) -> Iterator[Member]:
@@ -107,11 +107,11 @@ def _member(what: str, moved: Place, start: Call, meeting: Call) -> Member:
 
 def _is_made_first(end: Place) -> bool:
     """Whether a tensor is made on the first GPU, or moved there, and nowhere else."""
-    moves = list(_moves_in(end, end.node))
+    moves = list(moves_in(end))
     if moves:
-        return all(map(_is_first, moves))
+        return all(map(is_first, moves))
     named = end.node.keywords if isinstance(end.node, ast.Call) and called(end).startswith("torch.") else []
-    return any(each.arg == "device" and _is_plain_cuda(end.at(each.value), 0) for each in named)
+    return any(each.arg == "device" and is_plain_cuda(end.at(each.value)) for each in named)
 
 
 def _is_nccl(call: Call, words: tuple[str, ...] = _NCCL) -> bool:
@@ -120,12 +120,26 @@ def _is_nccl(call: Call, words: tuple[str, ...] = _NCCL) -> bool:
 
 
 def _chooses(call: Call) -> bool:
-    """Whether a call names the device of its process, or may."""
-    return bool(call.open) or bool(passed(call, "device_id"))
+    """Whether a call names the device of its process, or may; a mesh from elsewhere may have."""
+    meshes = [way.end for item in passed(call, "mesh") for way in ways(item.place)]
+    named = bool(call.open) or bool(passed(call, "device_id"))
+    return named or not all(isinstance(end, Place) and _is_mesh(end) for end in meshes)
+
+
+def _is_mesh(place: Place) -> bool:
+    """Whether an expression is a mesh that is made in sight, or a part of one: `mesh["shard"]`."""
+    if isinstance(place.node, ast.Subscript):
+        ends = [way.end for way in ways(place.at(place.node.value))]
+        return all(isinstance(end, Place) and called(end) in DEVICE_MESH for end in ends)
+    return called(place) in DEVICE_MESH
 
 
 def _may_choose(program: Program) -> bool:
-    if any(stands(call.place) is not False for call in calls(program, DEVICE_MESH)):
+    """Whether anything may set the device of a process. A mesh does, where the process has not used a GPU yet
+    (device_mesh.py, _setup_world_group_and_device).
+    """
+    meshes = (call.place for call in calls(program, DEVICE_MESH))
+    if any(stands(place) is not False and not has_used_gpu(place) for place in meshes):
         return True
     return any(_module_may_choose(program, module) for module in program.modules.values())
 
@@ -157,97 +171,10 @@ def _is_set(wrap: Call) -> bool:
 
 def _is_a_setter(program: Program, word: str) -> bool:
     """Whether a function may set the device that is defined where it is not read: `init_distributed_device(args)`."""
-    if word in _ASKS | _SETS or not any(part in word.lower() for part in ("device", "dist", "gpu", "launch", "setup")):
+    if word in _ASKS | _SETS | _MESHES or not any(
+        part in word.lower() for part in ("device", "dist", "gpu", "launch", "setup")
+    ):
         return False
     if word == "DistributedDataParallel" or word == "DistributedSampler" or word.startswith("is_"):
         return False
     return not any(word in module.definitions for module in program.modules.values())
-
-
-def _moves_of_model(wrap: Call) -> Iterator[Place]:
-    """The calls that move the wrapped model to a device before it is wrapped: in the argument, where its name is bound,
-    and as statements of their own in the same function.
-    """
-    for item in passed(wrap, "module", 0):
-        yield from _moves_in(item.place, item.place.node)
-        name = dotted(list(_chain(item.place.node))[-1])
-        for site in wrap.place.scope.sites if name else ():
-            if getattr(site.node, "lineno", 0) < getattr(wrap.place.node, "lineno", 0):
-                yield from _moves_at(place_of(wrap.place.program, wrap.place.module, site), name)
-
-
-def _moves_at(place: Place, name: str) -> Iterator[Place]:
-    """The moves in one statement of the model that a name stands for: `name.cuda()`, `name = Net().cuda()`."""
-    node = place.node
-    if isinstance(node, ast.Assign) and name in (dotted(target) for target in node.targets):
-        yield from _moves_in(place, node.value)
-    elif isinstance(node, ast.Call) and dotted(list(_chain(node))[-1]) == name:
-        yield from _moves_in(place, node)
-
-
-def _moves_in(place: Place, node: ast.AST) -> Iterator[Place]:
-    """The moves in a chain of calls, that of `Net().to(dtype).cuda()` for one."""
-    return (place.at(call) for call in _chain(node) if _is_move(place.at(call)))
-
-
-def _chain(node: ast.AST) -> Iterator[ast.AST]:
-    """An expression and the models inside it, down to the one that is not made from another."""
-    yield node
-    while isinstance(node, ast.Call):
-        if isinstance(node.func, ast.Attribute) and node.func.attr in _SAME_MODEL:
-            node = node.func.value
-        elif dotted(node.func).rpartition(".")[2] in _HANDED_ON and node.args:
-            node = node.args[0]
-        else:
-            return
-        yield node
-
-
-def _is_move(place: Place) -> bool:
-    """Whether a call is `.cuda(...)`, or `.to(...)` with anything but a number format."""
-    node = place.node
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-        return False
-    target = _target(node)
-    if node.func.attr == "cuda":
-        return True
-    return node.func.attr == "to" and target is not None and not _is_format(evaluate(place.at(target)))
-
-
-def _target(node: ast.Call) -> ast.expr | None:
-    """Where a move goes, None if it does not say."""
-    named = (keyword.value for keyword in node.keywords if keyword.arg == "device")
-    return next(iter(node.args), None) or next(named, None)
-
-
-def _is_format(value: Setting) -> bool:
-    return isinstance(value, Value) and str(value.value).startswith("torch.")
-
-
-def _is_first(move: Place) -> bool:
-    """Whether a move certainly goes to the current device, which is the first GPU where nothing sets another."""
-    assert isinstance(move.node, ast.Call)
-    target = _target(move.node)
-    return not move.node.keywords if target is None else _is_plain_cuda(move.at(target), 0)
-
-
-def _is_plain_cuda(place: Place, depth: int) -> bool:
-    """Whether a device is "cuda" without a number, on every way that has a GPU."""
-    ends = [way.end for way, _ in live_ways(place)]
-    found = [_devices(end, depth) if isinstance(end, Place) else ("?",) for end in ends]
-    words = {word for item in found for word in item}
-    return "cuda" in words and words <= {"cuda", "cpu"}
-
-
-def _devices(end: Place, depth: int) -> tuple[str, ...]:
-    """What a device expression can be, "?" for what is not known for certain."""
-    node = end.node
-    if isinstance(node, ast.Call) and called(end) == "torch.device":
-        whole = len(node.args) == 1 and not node.keywords and depth < _MAX_DEPTH
-        return ("cuda",) if whole and _is_plain_cuda(end.at(node.args[0]), depth + 1) else ("?",)
-    return tuple(_word(option.value) for option in options(evaluate(end)))
-
-
-def _word(value: Setting) -> str:
-    certain = isinstance(value, Value) and value.origin.kind == "written"
-    return str(value.value) if isinstance(value, Value) and certain else "?"

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from dtlint.frameworks import Member
+from dtlint.frameworks.code.batch_contents import own_batch
 from dtlint.frameworks.code.collective_names import OPEN
 from dtlint.frameworks.code.counted_loops import makes_up
 from dtlint.frameworks.code.judged_losses import judges_loss
@@ -16,7 +17,9 @@ from dtlint.frameworks.code.loss_factors import bound, is_handed_over
 from dtlint.frameworks.code.mentions import passes
 from dtlint.frameworks.code.partial_values import known_in_part
 from dtlint.frameworks.code.ranks import asks_for_ranks, side_of
+from dtlint.frameworks.code.skipped_batches import gives_nothing, skipped_batches
 from dtlint.frameworks.pytorch.names import DDP, FSDP1, FSDP2
+from dtlint.frameworks.pytorch.step_area import called_function
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import calls
 from dtlint.languages.python.names import qualified
@@ -58,10 +61,11 @@ class _Exit(NamedTuple):
 
 def divergences(program: Program) -> tuple[Member, ...]:
     """Where not all ranks go on with a training loop in the same turn: the `break`, `continue` and `return` on what a
-    rank alone knows, and exceptions of a backward pass that are caught. `cause` is rank, loss, counted (a loss whose
-    skipped pass the rank makes up), clock, exception, reduced (a sum that one rank was given), dealt (measured on a
-    share of the samples), bar (counted by a progress bar that some disable) or partial (what only some set). `call`
-    names a collective that some ranks do not come to, "" where they leave a loop.
+    rank alone knows, and exceptions of a backward pass or of what a batch holds that are caught. `cause` is rank, loss,
+    counted (a skipped pass that the rank makes up), clock, exception, reduced (a sum that one rank was given), dealt
+    (measured on a share of the samples), bar (counted by a progress bar that some disable), picked (what the batch
+    holds), raised (an exception that the batch raises) or partial (what only some set). `call` names a collective that
+    some ranks do not come to, "" where they leave a loop.
     """
     found = []
     for module in program.modules.values():
@@ -74,6 +78,8 @@ def divergences(program: Program) -> tuple[Member, ...]:
                     member for item in _exits(program, loop) if (member := _member(place, loop, item)) is not None
                 ]
                 found += [_caught(module, loop, node) for node in _catching(place, loop)]
+                found += _skipped(place, loop)
+    found += _around_steps(program)
     found += _by_values_of_some(program, {(member.place.path, member.place.start) for member in found})
     found += map(_missed, missed_collectives(program))
     apart = [member for member in found if _is_by_batch(member)]
@@ -81,6 +87,21 @@ def divergences(program: Program) -> tuple[Member, ...]:
         found = [member for member in found if _is_of_some(member)] if _is_handed_over(program) else []
         found += apart
     return tuple(member for member in found if _is_of_some(member) or not _is_the_same_for_all(program))
+
+
+def _around_steps(program: Program) -> Iterator[Member]:
+    """The handlers in a loop that go on after an exception of a function that goes backward (`train_step(batch)`)."""
+    told: set[ast.ExceptHandler] = set()
+    for place, site in passes(program):
+        loop = site.loops[-1] if site.loops else None
+        helper = called_function(place) if not _is_backward(site.node) else None
+        if not isinstance(loop, ast.For | ast.While) or helper is None:
+            continue
+        agrees = _any_collective(helper.module, helper.scope.node)
+        for handler in [] if agrees else _catching(place._replace(node=loop), loop, site.node):
+            if handler not in told:
+                told.add(handler)
+                yield _caught(place.module, loop, handler, site.node)
 
 
 def left_collectives(program: Program) -> tuple[Member, ...]:
@@ -131,6 +152,22 @@ def _of_values(place: Place, loop: ast.For | ast.While, item: _Exit) -> Member |
         if partial is not None:
             return _told(place, item, partial.cause, guard.test, (partial.place, partial.label))
     return None
+
+
+def _skipped(place: Place, loop: ast.For | ast.While) -> Iterator[Member]:
+    """The handlers that skip a batch before its backward pass for an exception that this rank's batch raises."""
+    if _any_collective(place.module, loop) or not _is_innermost(place.scope, loop):
+        return
+    for skip in skipped_batches(place, loop):
+        goes_on = isinstance(skip.leaving, ast.Continue) and not _goes_backward_after(loop, skip.leaving)
+        if goes_on or not _goes_on(skip.handler) or _stops_several(place, skip.handler):
+            continue
+        span = place.module.span(skip.handler.type or skip.leaving)
+        cause = "counted" if makes_up(place, loop, skip.leaving) else "raised"
+        word = type(skip.leaving).__name__.lower()
+        fields = fields_of(span, word, cause, f"except {span.text}" if skip.handler.type is not None else "except")
+        left = (place.module.span(skip.leaving), "these ranks leave here, the others go backward")
+        yield Member(span, fields, (left, (skip.raised, "raised by what the batch holds")))
 
 
 def _told(place: Place, item: _Exit, cause: str, test: ast.expr, *related: tuple[Span, str]) -> Member:
@@ -209,12 +246,14 @@ def _statements(loop: ast.For | ast.While) -> Iterator[tuple[ast.stmt, tuple[Gua
             waiting += [(inner, guards) for inner in node.body]
 
 
-def _catching(place: Place, loop: ast.For | ast.While) -> Iterator[ast.ExceptHandler]:
-    """The handlers that go on with the loop after an exception of a backward pass, each rank for itself."""
+def _catching(place: Place, loop: ast.For | ast.While, leading: ast.AST | None = None) -> Iterator[ast.ExceptHandler]:
+    """The handlers that go on with the loop after an exception of a backward pass, or of a call `leading` to one, each
+    rank for itself.
+    """
     if _any_collective(place.module, loop):
         return
     for node, _ in _statements(loop):
-        if isinstance(node, ast.Try) and any(map(_is_backward, _inside(node.body))):
+        if isinstance(node, ast.Try) and any(part is leading or _is_backward(part) for part in _inside(node.body)):
             yield from (each for each in node.handlers if _goes_on(each) and not _stops_several(place, each))
 
 
@@ -248,9 +287,11 @@ def _ends_process(node: ast.stmt) -> bool:
     return isinstance(call, ast.Call) and _last(call) in ("exit", "_exit", "quit", "abort", "kill")
 
 
-def _caught(module: Module, loop: ast.For | ast.While, handler: ast.ExceptHandler) -> Member:
+def _caught(
+    module: Module, loop: ast.For | ast.While, handler: ast.ExceptHandler, leading: ast.AST | None = None
+) -> Member:
     span = module.span(handler.type or handler.body[0])
-    backward = next(node for node in ast.walk(loop) if _is_backward(node))
+    backward = next(node for node in ast.walk(loop) if node is leading or (leading is None and _is_backward(node)))
     fields = fields_of(span, "except", "exception", f"except {span.text}" if handler.type is not None else "except")
     return Member(span, fields, ((module.span(backward), "the others wait in this one's gradient exchange"),))
 
@@ -268,7 +309,7 @@ def _member(place: Place, loop: ast.For | ast.While, item: _Exit) -> Member | No
     if cause is None:
         return None
     why, guard = cause
-    if why == "loss" and makes_up(place, loop, item.node):
+    if why in _BY_BATCH and makes_up(place, loop, item.node):
         why = "counted"
     return _told(place, item, why, guard.test) if guard.test is not None else None
 
@@ -287,11 +328,15 @@ def _cause(place: Place, loop: ast.For | ast.While, item: _Exit) -> tuple[str, G
 
 
 def _own(place: Place, test: ast.expr, loop: ast.For | ast.While) -> str:
-    """What of a rank's own a condition asks for: the loss of this turn, the clock; "" for anything else."""
+    """What of a rank's own a condition asks for: the loss of this turn, what its batch holds, the clock; "" for
+    anything else.
+    """
     if _is_innermost(place.scope, loop) and (
         _NOT_FINITE.search(place.module.text(test, 200)) or judges_loss(place, test, loop)
     ):
         return "loss"
+    if _is_innermost(place.scope, loop) and (own_batch(place) is not None or gives_nothing(place, test, loop)):
+        return "picked"
     return "clock" if asks_clock(place, test) else ""
 
 

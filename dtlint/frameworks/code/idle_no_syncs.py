@@ -10,9 +10,11 @@ from collections.abc import Iterator
 
 from dtlint.frameworks import Member
 from dtlint.frameworks.code.counting import Turn
+from dtlint.frameworks.code.heirs import overriding
 from dtlint.frameworks.code.microsteps import SILENCERS, holds_on, is_inside, no_sync_calls, outermost
 from dtlint.frameworks.code.objects import wrapped_kinds
 from dtlint.frameworks.code.passes import mentions_result, results_of, without_gradients
+from dtlint.frameworks.code.silenced_containers import runs, silenced_containers
 from dtlint.frameworks.pytorch.rank_count import names_ranks
 from dtlint.frameworks.pytorch.step_area import called_function
 from dtlint.languages.python.bindings import dotted, last_word
@@ -30,6 +32,8 @@ from dtlint.value import Setting, Unknown, Value, written
 _WRAPPING = frozenset({"accelerator", "fabric"})
 """Objects that wrap models themselves, and take the wrapped one as an argument."""
 _AROUND_BACKWARD = frozenset({"backward", "scale", "mean", "sum", "item", "detach", "append", "print", "float"})
+_STACKING = frozenset({"enter_context", "no_sync", "values", "items", "hasattr", "isinstance", "nullcontext"})
+"""What enters several contexts in a block around a backward pass."""
 _HARMLESS = re.compile(r"cast|grad$|grad_enabled|profil|record|timer|trace|nvtx|device|stream|nullcontext|amp")
 """Words of what a forward pass stands in that leaves the exchange on."""
 _LEVELS = 3
@@ -41,20 +45,28 @@ def idle_no_syncs(program: Program) -> tuple[Member, ...]:
     function, in one that it calls, or in one that hands it the loss.
     """
     found: dict[tuple[str, int], Member] = {}
-    for place in (*no_sync_calls(program), *_in_functions(program)):
-        receiver = _silenced(place)
-        if receiver is None or stands(outermost(place)) is False:
+    for place, model in _silences(program):
+        if stands(outermost(place)) is False:
             continue
         if holds_on(((place, guard) for guard in place.guards), Turn({}, frozenset(), 0)) is False:
             continue
         for block in _blocks(place):
-            if (forward := _forward_of(outermost(place), block, dotted(receiver))) is not None:
+            if (forward := _forward_of(outermost(place), block, model)) is not None:
                 span = place.module.span(block.items[0].context_expr)
                 related = ((forward.module.span(forward.node), "the forward pass, outside"),)
-                fields: dict[str, Setting] = {"model": written(dotted(receiver), span)}
+                fields: dict[str, Setting] = {"model": written(model, span)}
                 fields["batches"] = _batches(outermost(place), block)
                 found.setdefault((span.path, span.start), Member(span, fields, related))
     return tuple(found.values())
+
+
+def _silences(program: Program) -> Iterator[tuple[Place, str]]:
+    """The calls of no_sync on models of DDP, each with the model's name."""
+    for place in (*no_sync_calls(program), *_in_functions(program)):
+        receiver = _silenced(place)
+        if receiver is not None:
+            yield place, dotted(receiver)
+    yield from silenced_containers(program)
 
 
 def _in_functions(program: Program) -> Iterator[Place]:
@@ -79,9 +91,19 @@ def _silenced(place: Place) -> ast.expr | None:
 def _blocks(place: Place) -> Iterator[ast.With]:
     """The `with` statements of the function that enter a no_sync, called there or bound to a name before."""
     here = outermost(place)
-    for block in ast.walk(here.scope.node):
-        if isinstance(block, ast.With) and any(_enters(here, item.context_expr) for item in block.items):
+    for block in (node for node in ast.walk(here.scope.node) if isinstance(node, ast.With)):
+        if any(_enters(here, item.context_expr) for item in block.items) or _is_stacked(here, block):
             yield block
+
+
+def _is_stacked(place: Place, block: ast.With) -> bool:
+    """`with ExitStack() as stack: stack.enter_context(model.no_sync())`"""
+    stacks = (item.context_expr for item in block.items if isinstance(item.context_expr, ast.Call))
+    if not any(last_word(call.func) == "ExitStack" for call in stacks):
+        return False
+    inside = (node for part in block.body for node in ast.walk(part) if isinstance(node, ast.Call))
+    entering = (call for call in inside if last_word(call.func) == "enter_context")
+    return any(node is place.node for call in entering for node in ast.walk(call))
 
 
 def _enters(place: Place, expression: ast.AST) -> bool:
@@ -105,11 +127,12 @@ def _forward_of(place: Place, block: ast.With, model: str) -> Place | None:
     inside = [node for part in block.body for node in ast.walk(part) if isinstance(node, ast.Call)]
     words = {node.func.attr if isinstance(node.func, ast.Attribute) else dotted(node.func) for node in inside}
     backward = [node for node in inside if isinstance(node.func, ast.Attribute) and node.func.attr == "backward"]
-    if not backward or not words <= _AROUND_BACKWARD:
+    stacked = _STACKING if "enter_context" in words else frozenset()
+    if not backward or not words <= _AROUND_BACKWARD | stacked:
         return None
     around = _around(place, block)
     for node in ast.walk(around) if not isinstance(around, ast.Module) else ():
-        if isinstance(node, ast.Call) and dotted(node.func) == model and node.lineno < block.lineno:
+        if isinstance(node, ast.Call) and runs(node.func, model) and node.lineno < block.lineno:
             return place.at(node) if not _may_be_silent(place.at(node)) else None
     return _forward_behind(place, around, backward[0], model) or _forward_before(place, backward[0], model)
 
@@ -155,15 +178,16 @@ def _pass_in(place: Place, model: str, levels: int) -> Place | None:
     node = place.node
     if not isinstance(node, ast.Call) or without_gradients(place) or _may_be_silent(place):
         return None
-    if dotted(node.func) == model:
+    if runs(node.func, model):
         return place
     helper = called_function(place) if levels else None
-    name = _name_within(place, helper, node, model) if helper is not None else ""
-    for site in helper.scope.sites if helper is not None and name else ():
-        if helper is not None and isinstance(site.node, ast.Call):
-            found = _pass_in(place_of(place.program, helper.module, site), name, levels - 1)
-            if found is not None:
-                return found
+    for each in [helper, *overriding(place.program, helper)] if helper is not None else []:
+        name = _name_within(place, each, node, model)
+        for site in each.scope.sites if name else ():
+            if isinstance(site.node, ast.Call):
+                found = _pass_in(place_of(place.program, each.module, site), name, levels - 1)
+                if found is not None:
+                    return found
     return None
 
 

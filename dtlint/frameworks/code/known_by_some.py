@@ -27,6 +27,7 @@ WHY: Mapping[str, str] = {
     "dealt": "what this rank measured on its own share of the samples",
     "picked": "what the samples of this rank's own batch hold",
     "loss": "the loss of this rank's own batch",
+    "raised": "an exception that this rank's own batch raises",
     "bar": "the count of a progress bar that the other ranks disable",
 }
 """What a condition rests on, by the cause of the difference."""

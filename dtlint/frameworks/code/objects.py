@@ -187,7 +187,7 @@ def _of_attribute(place: Place, path: tuple[int, ...]) -> Iterator[Maker]:
     node = place.node
     owners = instances(place.at(node.value)) if isinstance(node, ast.Attribute) else []
     classes = {owner.definition.scope: owner.definition for owner in owners}
-    held = [list(_set_in(place, found, node)) for found in classes.values()]
+    held = [list(set_in(place, found, node)) for found in classes.values()]
     if not held or not all(held):
         yield Maker(None)
     for found, binding in (item for each in held for item in each):
@@ -195,7 +195,26 @@ def _of_attribute(place: Place, path: tuple[int, ...]) -> Iterator[Maker]:
         yield from _of_binding(inside, binding.method or found.scope, dotted(node), binding, path)
 
 
-def _set_in(place: Place, owner: Definition, node: ast.AST) -> Iterator[tuple[Definition, Binding]]:
+def kinds_set_in(place: Place, owner: Definition, node: ast.Attribute) -> frozenset[str]:
+    """What an attribute is that the methods of a class, or of the nearest one that it inherits from, set: from the last
+    one on that sets it without a condition.
+    """
+    held = list(set_in(place, owner, node))
+    last = max((index for index, (_, binding) in enumerate(held) if not binding.guards), default=0)
+    return frozenset(
+        maker.kind
+        for found, binding in held[last:]
+        for maker in _of_binding(
+            place._replace(module=found.module, frames=(), depth=place.depth + 1),
+            binding.method or found.scope,
+            dotted(node),
+            binding,
+            (),
+        )
+    )
+
+
+def set_in(place: Place, owner: Definition, node: ast.AST) -> Iterator[tuple[Definition, Binding]]:
     """What the methods of a class, or of the nearest one that it inherits from, set an attribute to."""
     name = f"self.{node.attr}" if isinstance(node, ast.Attribute) else ""
     holder = next((found for found in with_bases(place, owner) if name in found.scope.bindings), None)

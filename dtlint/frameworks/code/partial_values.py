@@ -6,16 +6,19 @@ import ast
 import re
 from collections.abc import Iterator
 
-from dtlint.frameworks.code.dealt_values import measured_by_rank
+from dtlint.frameworks.code.dealt_values import measured_by_rank, measured_in_turn
 from dtlint.frameworks.code.loss_factors import bound
+from dtlint.frameworks.code.object_states import holder_of, remembered
 from dtlint.frameworks.code.progress_bars import lone_count
 from dtlint.frameworks.code.ranks import side_of
 from dtlint.frameworks.pytorch.step_area import called_function
 from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.called import argument_node
 from dtlint.languages.python.calls import called
+from dtlint.languages.python.instances import method
 from dtlint.languages.python.names import attribute_bindings
-from dtlint.languages.python.places import Place, place_of
-from dtlint.languages.python.program import Program, of_file
+from dtlint.languages.python.places import Frame, Place, place_of
+from dtlint.languages.python.program import Definition, Program, of_file
 from dtlint.languages.python.tree import Binding, Scope
 from dtlint.record import NamedTuple
 from dtlint.source import Span
@@ -48,8 +51,13 @@ _PLAIN = frozenset(
     )
 )
 """Functions and methods whose result is a number of what they are given."""
+_FOLLOWED = frozenset({"dealt", "reduced"})
+"""Causes that count through what an object remembers."""
+_DEALING = ("DistributedSampler", "prepare", "prepare_data_loader", "reduce")
+"""Calls that deal samples to the ranks, or leave a sum with one."""
 _MOST = 60
 """Most expressions that one condition is followed through."""
+_Key = tuple[int, str | int, tuple[int, ...]]
 
 
 class Partial(NamedTuple):
@@ -61,30 +69,91 @@ class Partial(NamedTuple):
 
 
 def known_in_part(place: Place) -> Partial | None:
-    """What makes a condition another one on some ranks; None where nothing certainly does."""
-    waiting = [place]
+    """What makes a condition another one on some ranks; None where nothing certainly does. Through what an object
+    remembers only what is measured or reduced counts: who else calls its methods is not in sight.
+    """
+    waiting = [_Waiting(place, False)]
     bare = set(map(id, _bare(place.node)))
-    seen: set[tuple[int, str | int]] = set()
+    seen: set[_Key] = set()
     while waiting and len(seen) < _MOST and place.budget.spend():
-        here = waiting.pop()
+        here, through = waiting.pop()
         for node in _asked(here.node):
-            key = id(here.scope), id(node) if isinstance(node, ast.Call) else dotted(node)
+            key = _key(here, node)
             if key in seen:
                 continue
             seen.add(key)
             bar = lone_count(here.at(node))
             if bar is not None:
                 return Partial("bar", bar, "only some ranks count here, the others disable it")
-            if isinstance(node, ast.Call):
-                waiting += _returned(here.at(node))
-                continue
-            of_name = isinstance(node, ast.Name)
-            measured = id(node) not in bare
-            found = _of_name(here.at(node), dotted(node), measured) if of_name else _of_attribute(here.at(node))
-            if isinstance(found, Partial):
+            found = _of_node(here.at(node), id(node) not in bare)
+            if isinstance(found, Partial) and (not through or found.cause in _FOLLOWED):
                 return found
-            waiting += found
+            parts = [] if isinstance(found, Partial) else found
+            waiting += (_Waiting(part, through) for part in parts)
+            if isinstance(node, ast.Attribute) and not parts:
+                waiting += (_Waiting(part, True) for part in _remembered(here.at(node)))
     return None
+
+
+def _key(place: Place, node: ast.AST) -> _Key:
+    """A name where it stands, by the calls that led there."""
+    led = tuple(id(frame.call.node) for frame in place.frames)
+    return id(place.scope), id(node) if isinstance(node, ast.Call) else dotted(node), led
+
+
+class _Waiting(NamedTuple):
+    """An expression that is yet to be asked, and whether an object remembers it."""
+
+    place: Place
+    through: bool
+
+
+def _of_node(place: Place, measured: bool) -> Partial | list[Place]:
+    node = place.node
+    if isinstance(node, ast.Call):
+        return _returned(place)
+    return _of_name(place, dotted(node), measured) if isinstance(node, ast.Name) else _of_attribute(place)
+
+
+def _remembered(place: Place) -> list[Place]:
+    """What an attribute of an object rests on: what the methods of its class set it to, and when; what its property
+    returns.
+    """
+    if not _may_measure(place.program) or _is_object_told(place):
+        return []
+    found = list(remembered(place))
+    if any(_is_told(inside, f"self.{dotted(place.node).rpartition('.')[2]}") for inside, _ in found):
+        return []
+    assigned = [(inside, binding) for inside, binding in found if _is_assigned(binding)]
+    if any(_is_received(inside) for inside, _ in assigned):
+        return []
+    return [part for inside, binding in assigned for part in _parts(inside, binding)] or _property(place)
+
+
+def _may_measure(program: Program) -> bool:
+    """Whether a program calls anything that deals samples to the ranks, or leaves a sum with one."""
+    return any(word in module.called for module in program.modules.values() for word in _DEALING)
+
+
+def _is_object_told(place: Place) -> bool:
+    """Whether the object of an attribute takes part in what tells all ranks the same: `meter.synchronize()`,
+    `reduce(meter)`.
+    """
+    holder = holder_of(place)
+    if holder is None:
+        return True
+    name = dotted(holder.node)
+    if "." in name:
+        return _is_told(holder, name)
+    calls = _agreeing(place.program, holder.scope)
+    return any(isinstance(part, ast.Name) and part.id == name for call in calls for part in ast.walk(call))
+
+
+def _property(place: Place) -> list[Place]:
+    """What the property of an object returns, entered as its method is."""
+    node = place.node
+    helper = method(place, node) if isinstance(node, ast.Attribute) else None
+    return _returns_of(place, helper) if helper is not None else []
 
 
 def _asked(expression: ast.AST) -> Iterator[ast.Name | ast.Call | ast.Attribute]:
@@ -109,12 +178,19 @@ def _last(node: ast.Call) -> str:
 def _returned(place: Place) -> list[Place]:
     """What a function of the program returns, and under what conditions."""
     helper = called_function(place)
-    if helper is None:
-        return []
-    inside = place._replace(module=helper.module, scope=helper.scope, depth=place.depth + 1)
+    function = place.node.func if isinstance(place.node, ast.Call) else None
+    if helper is None and isinstance(function, ast.Attribute):
+        helper = method(place, function)
+    return _returns_of(place, helper) if helper is not None else []
+
+
+def _returns_of(place: Place, helper: Definition) -> list[Place]:
+    frames = (*place.frames, Frame(helper.scope, place))
     returns = [site for site in helper.scope.sites if isinstance(site.node, ast.Return)]
     return [
-        place_of(place.program, helper.module, site)._replace(node=site.node.value, depth=inside.depth)
+        place_of(place.program, helper.module, site)._replace(
+            node=site.node.value, depth=place.depth + 1, frames=frames
+        )
         for site in returns
         if isinstance(site.node, ast.Return) and site.node.value is not None
     ]
@@ -136,6 +212,8 @@ def _bare(test: ast.AST) -> Iterator[ast.AST]:
 def _of_name(place: Place, name: str, measured: bool) -> Partial | list[Place]:
     """Why a name is another value on some ranks; else what it rests on. `measured`: what a rank has measured counts."""
     reached = [(inside, binding) for inside, binding in bound(place, name) if _is_assigned(binding)]
+    if not reached and not _is_agreed(place, name):
+        return _passed(place, name)
     if not reached or _is_agreed(reached[0][0], name) or any(_is_received(inside) for inside, _ in reached):
         return []
     if any(_is_unpacked(inside, binding) for inside, binding in reached):
@@ -152,6 +230,18 @@ def _of_name(place: Place, name: str, measured: bool) -> Partial | list[Place]:
         inside, binding = next((inside, binding) for inside, binding, test in sided if test is not None)
         return Partial("partial", inside.module.span(binding.place), "only some ranks come here")
     return [part for inside, binding in reached for part in _parts(inside, binding)]
+
+
+def _passed(place: Place, name: str) -> Partial | list[Place]:
+    """What the call that led into a function passes for its parameter; what it measured there on its own batch."""
+    frame = next((item for item in reversed(place.frames) if item.scope is place.scope), None)
+    node = argument_node(frame.scope, name, frame.call.node) if frame is not None else None
+    if frame is None or node is None:
+        return []
+    measured = measured_in_turn(frame.call, node)
+    if measured is not None:
+        return Partial("dealt", measured, "each rank goes through its own share of these")
+    return [frame.call.at(node)]
 
 
 def _of_attribute(place: Place) -> Partial | list[Place]:

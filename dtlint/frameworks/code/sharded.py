@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from dtlint.frameworks import Member
+from dtlint.frameworks.code.heirs import kinds_in_heirs
 from dtlint.frameworks.code.objects import kinds
 from dtlint.frameworks.pytorch.names import FSDP1
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import Call, calls, passed
 from dtlint.languages.python.editing import as_method
 from dtlint.languages.python.excluding import kept_apart
+from dtlint.languages.python.following import ways
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Place
 from dtlint.languages.python.program import Program
@@ -19,34 +22,78 @@ from dtlint.source import Edit
 from dtlint.value import written
 
 _CLIPS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad.clip_grad_norm_")
+_PARAMETERS = ("parameters", "named_parameters")
 
 
 def shard_clips(program: Program) -> tuple[Member, ...]:
-    """torch's clip_grad_norm_ on the parameters of a model that is certainly FSDP1 there."""
-    found = []
+    """torch's clip_grad_norm_ on the parameters of a model that is certainly FSDP1 there, or in the objects of a class
+    that inherits the method.
+    """
     wraps = [item for item in calls(program, FSDP1) if stands(item.place) is not False]
-    for call in calls(program, _CLIPS):
-        given = passed(call, "parameters", 0)
-        node = given[0].place.node if given else None
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "parameters":
+    found = (_member(call, wraps) for call in calls(program, _CLIPS))
+    return tuple(member for member in found if member is not None)
+
+
+def _member(call: Call, wraps: list[Call]) -> Member | None:
+    model = next((model for item in passed(call, "parameters", 0) for model in models_of(item.place)), None)
+    if model is None or _asks_for_class(call) or _is_whole(call.place.program) or stands(call.place) is False:
+        return None
+    name, certain = dotted(model.node), kinds(model) == {"fsdp1"}
+    if not certain and not _knows_better(call, name) and kinds_in_heirs(model) != {"fsdp1"}:
+        return None
+    if wraps and all(kept_apart(call.place, item.place) for item in wraps):
+        return None
+    edits = {"call_method": _by_method(call, name) if certain else ()}
+    wrap = wraps[0].head if wraps else call.head
+    return Member(call.head, {"model": written(name, call.head)}, ((wrap, "the parameters are sharded here"),), edits)
+
+
+def models_of(place: Place) -> Iterator[Place]:
+    """The models whose parameters an expression certainly is, or a part of them: `model.parameters()`, a list of them,
+    those that are trained.
+    """
+    for way in ways(place):
+        end = way.end
+        inner = _parameters_in(end.node) if isinstance(end, Place) else None
+        if not isinstance(end, Place) or inner is None:
             continue
-        model = given[0].place.at(node.func.value)
-        certain = kinds(model) == {"fsdp1"} or _knows_better(call, dotted(node.func.value))
-        if not certain or _asks_for_class(call) or _is_whole(program) or stands(call.place) is False:
-            continue
-        if wraps and all(kept_apart(call.place, item.place) for item in wraps):
-            continue
-        model_name = dotted(node.func.value)
-        edits = {"call_method": _by_method(call, model_name) if kinds(model) == {"fsdp1"} else ()}
-        fields = {"model": written(model_name, call.head)}
-        wrap = wraps[0].head if wraps else call.head
-        found.append(Member(call.head, fields, ((wrap, "the parameters are sharded here"),), edits))
-    return tuple(found)
+        if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr in _PARAMETERS:
+            yield end.at(inner.func.value)
+        elif end.budget.spend():
+            yield from models_of(end.inner(inner))
+
+
+def _parameters_in(node: ast.AST) -> ast.AST | None:
+    """The parameters that an expression takes from: itself, what `list` or `filter` is given, what is picked from."""
+    if isinstance(node, ast.ListComp | ast.GeneratorExp):
+        first = node.generators[0]
+        picks = len(node.generators) == 1 and _holds(first.target, node.elt) and not any(map(_asks, first.ifs))
+        return first.iter if picks else None
+    if not isinstance(node, ast.Call):
+        return None
+    if isinstance(node.func, ast.Attribute):
+        return node if node.func.attr in _PARAMETERS else None
+    return node.args[-1] if dotted(node.func) in ("list", "tuple", "filter", "iter") and node.args else None
+
+
+def _holds(target: ast.expr, name: ast.expr) -> bool:
+    """Whether what is picked is the parameter: `p`, the last of `name, p`."""
+    last = target.elts[-1] if isinstance(target, ast.Tuple) and target.elts else target
+    return isinstance(last, ast.Name) and dotted(last) == dotted(name)
+
+
+def _asks(test: ast.expr) -> bool:
+    """Whether a condition asks of what class a parameter is, or what it has."""
+    named = (dotted(node.func) for node in ast.walk(test) if isinstance(node, ast.Call))
+    return any(name.rpartition(".")[2] in ("isinstance", "hasattr", "type") for name in named)
 
 
 def _by_method(call: Call, model: str) -> tuple[Edit, ...]:
     """`clip_grad_norm_(model.parameters(), x)` as `model.clip_grad_norm_(x)`, which takes the norm, and its kind."""
     node = call.place.node
+    given = passed(call, "parameters", 0)[0].place.node
+    if not isinstance(given, ast.Call) or dotted(given.func) != f"{model}.parameters":
+        return ()
     if not isinstance(node, ast.Call) or call.open or not call.keywords.keys() <= {"max_norm", "norm_type"}:
         return ()
     edit = as_method(call.place.module, node, f"{model}.clip_grad_norm_")
