@@ -22,7 +22,7 @@ NEMO_SWITCHES = (
 )  # fmt: skip
 _STRATEGIES = ("optim_grads", "optim_grads_params")
 """Those that shard more than the distributed optimizer does without FSDP."""
-_RECIPE = re.compile(r"[a-z]\w*_(?:pretrain|finetune|sft|peft)_(?:\w+_)?config")
+_TASKS = ("_pretrain_", "_finetune_", "_sft_", "_peft_")
 """How Megatron-Bridge names its recipes; of those in src/megatron/bridge/recipes the ones with FSDP say so by name."""
 _ELSEWHERE = re.compile(r"(?i)fsdp|\dgpu_")
 """Names of recipes that may have FSDP: they say so, or are tuned for a machine (src/megatron/bridge/perf_recipes)."""
@@ -48,7 +48,8 @@ def idle_strategy(keys: Keys, ddp: str, switches: Sequence[str]) -> Iterator[Mem
 
 def is_recipe(name: str) -> bool:
     """Whether a name is one that Megatron-Bridge gives to a recipe (`llama3_8b_pretrain_config`)."""
-    return _RECIPE.fullmatch(name) is not None
+    named = name.isidentifier() and name[0].islower() and name.endswith("_config")
+    return named and any(name.find(task) > 0 for task in _TASKS)
 
 
 def leaves_fsdp_off(recipe: str, words: Sequence[Word]) -> bool:
