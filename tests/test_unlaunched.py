@@ -85,6 +85,34 @@ class TestConfigsWithoutALaunch:
         assert severities(tmp_path, files, "conflicting-settings") == {"conflicting-settings": severity}
 
 
+class TestOneLaunchThatNamesNone:
+    """Of the Trainer's arguments --deepspeed alone tells of a config."""
+
+    @pytest.mark.parametrize("launcher", ["accelerate launch", "torchrun --nproc_per_node 8", "deepspeed"])
+    @pytest.mark.parametrize(("more", "severity"), [("", ""), ('"$@"', "error"), ("--deepspeed ds.json", "error")])
+    def test_a_known_command_line_takes_no_config(
+        self, tmp_path: Path, launcher: str, more: str, severity: str
+    ) -> None:
+        arguments = "--output_dir out --save_strategy no --per_device_train_batch_size 1"
+        files = {
+            "run.sh": f"{launcher} train.py {arguments} {more}\n",
+            "ds.json": '{"train_micro_batch_size_per_gpu": 4, "zero_optimization": {"stage": 2}}',
+        }
+        assert severities(tmp_path, files, "conflicting-settings") == {"conflicting-settings": severity}
+
+    @pytest.mark.parametrize(("section", "severity"), [("bf16", "error"), ("bfloat16", "")])
+    @pytest.mark.parametrize("flag", ["", "--fp16"])
+    def test_the_older_name_of_a_format_is_not_compared(
+        self, tmp_path: Path, section: str, severity: str, flag: str
+    ) -> None:
+        arguments = f"--output_dir out --save_strategy no --per_device_train_batch_size 1 {flag} --deepspeed ds.json"
+        files = {
+            "run.sh": f"torchrun --nproc_per_node 8 train.py {arguments}\n",
+            "ds.json": f'{{"{section}": {{"enabled": true}}, "zero_optimization": {{"stage": 2}}}}',
+        }
+        assert severities(tmp_path, files, "conflicting-settings") == {"conflicting-settings": severity}
+
+
 class TestFormat:
     """With fp16 and bf16 off DeepSpeed leaves the weights as the program has them."""
 

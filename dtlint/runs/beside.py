@@ -15,7 +15,9 @@ _OVERRIDDEN = {"torchtitan-toml": "torchtitan-arguments", "nemo-yaml": "nemo-arg
 _LAUNCHED = "accelerate-flags"
 _ONE_PROCESS = "python"
 _OF_DEEPSPEED = ("deepspeed", "megatron-deepspeed")
-_TOLD = ("transformers-arguments", "megatron-arguments")
+_FLAGS = "transformers-arguments"
+"""The layer of a command line that holds the Trainer's arguments."""
+_TOLD = (_FLAGS, "megatron-arguments")
 """Layers of command lines that hold the arguments themselves."""
 
 
@@ -60,11 +62,14 @@ def _wanted(layer: str, readings: Sequence[Reading]) -> bool:
 
 def _may_use_deepspeed(readings: Sequence[Reading]) -> bool:
     """Whether a launch can take a config of DeepSpeed: it speaks of DeepSpeed; or nothing in it wraps the model in
-    another way, and it starts several processes, or a program whose code hands its arguments to the Trainer.
+    another way, and it starts several processes, or a program whose code hands its arguments to the Trainer. A Trainer
+    takes none whose command line is known to the end, and has no --deepspeed.
     """
     told = {reading.framework for reading in readings if reading.framework}
     if told:
         return not told.isdisjoint(_OF_DEEPSPEED)
+    if any(reading.layer == _FLAGS and not reading.open for reading in readings):
+        return False
     if not any(reading.layer == _ONE_PROCESS for reading in readings):
         return True
     return any(reading.frontend and reading.layer.endswith("-python") for reading in readings)
