@@ -19,7 +19,7 @@ class Tensors(NamedTuple):
     """Parameters of one size: the elements of each, and how many there are."""
 
     elements: float
-    count: int
+    many: int
 
 
 def collectives(job: Job, elements: float) -> float:
@@ -31,7 +31,7 @@ def collectives(job: Job, elements: float) -> float:
     """
     shape, layout = job.shape, job.layout
     return max(
-        sum(each.count * min(1.0, each.elements / elements) for each in found)
+        sum(each.many * min(1.0, each.elements / elements) for each in found)
         for found in (
             (
                 *_of_layers(_attention(shape, layout), stage.dense + stage.expert),
@@ -49,7 +49,7 @@ def _embeddings(job: Job, first: bool, last: bool) -> int:
 
 
 def _of_layers(tensors: Iterator[Tensors], layers: int) -> Iterator[Tensors]:
-    return (each._replace(count=each.count * layers) for each in tensors)
+    return (each._replace(many=each.many * layers) for each in tensors)
 
 
 def _attention(shape: Shape, layout: Layout) -> Iterator[Tensors]:

@@ -33,6 +33,7 @@ from dtlint.runs.own_words import with_own_words
 from dtlint.runs.parsers import parser_reading
 from dtlint.runs.settle import settle
 from dtlint.runs.tree import Tree
+from dtlint.runs.unaccelerated import without_engine
 from dtlint.runs.vendored import vendored_readings
 from dtlint.runs.versions import versions_around
 from dtlint.source import Source
@@ -50,7 +51,8 @@ class Parts(NamedTuple):
 def run_of(tree: Tree, options: Options, parts: Parts, launch: Launch | None = None, branch: str | None = None) -> Run:
     """One plan of what was read for it: settled, handed on, with what the files around tell of versions."""
     sources, argv = parts.sources, launch.argv if launch is not None else ()
-    read = with_awaited_config(with_program(parts.readings, argv, sources))
+    launched = without_engine(parts.readings, sources, tree) if launch is not None else parts.readings
+    read = with_awaited_config(with_program(launched, argv, sources))
     own = without_dropped(with_own_loops(with_own_groups(_without_inner_wrapper(_under_own_parser(read)))))
     readings = with_spread_tasks(as_handed_over(with_own_batch(as_changed(own))))
     folders = _folders(tree, sources)
