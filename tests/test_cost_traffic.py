@@ -74,6 +74,35 @@ def test_full_sharding_gathers_twice_and_scatters_once_for_every_micro_batch() -
     assert sent(settings) == {"data": pytest.approx(3 * 2 * 6.738e9 * 7 / 8 * 2, rel=0.001)}
 
 
+@pytest.mark.parametrize(("stored", "width"), [("nf4", 0.52), ("int8", 1.0), ("bf16", 2.0)])
+def test_a_frozen_model_is_gathered_as_it_is_stored(stored: str, width: float) -> None:
+    settings: dict[str, Plain] = {
+        "framework": "fsdp",
+        "parallel.world_size": 8,
+        "sharding.stage": 3,
+        "sharding.reshard_after_forward": True,
+        "precision.reduce": "bf16",
+        "precision.frozen": stored,
+        "batch.global": 16,
+        "model.lora_rank": 8,
+        "model.trainable_parameters": 20_000_000,
+    }
+    adapters = 3 * 2 * 20e6
+    assert sent(settings) == {"data": pytest.approx((2 * width * 6.738e9 + adapters) * 7 / 8 * 2, rel=0.001)}
+
+
+def test_adapters_alone_are_reduced() -> None:
+    settings: dict[str, Plain] = {
+        "framework": "ddp",
+        "parallel.world_size": 8,
+        "precision.reduce": "bf16",
+        "sharding.stage": 0,
+        "model.lora_rank": 8,
+        "model.trainable_parameters": 20_000_000,
+    }
+    assert sent(settings) == {"data": pytest.approx(2 * 7 / 8 * 2 * 20e6)}
+
+
 def test_full_sharding_gathers_the_stage_of_a_pipeline_once_a_step() -> None:
     whole = {"framework": "torchtitan", "parallel.world_size": 16, "parallel.pipeline": 2, "precision.reduce": "fp32"}
     kept = sent({**whole, "sharding.reshard_after_forward": False, "batch.accumulation": 8})

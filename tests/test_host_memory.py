@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from dtlint.facts import fact
 from dtlint.interval import Interval
 from dtlint.plan import Plan
+from dtlint.runs import Options, read_runs
 from dtlint.value import Plain, Unknown
 
 BASE: dict[str, Plain] = {
@@ -75,3 +78,28 @@ def test_one_thread_costs_less_of_a_step_the_longer_that_is(micro_batches: int, 
 
 def test_an_optimizer_on_the_gpu_waits_for_no_thread() -> None:
     assert told("host.one_thread_share", sharding__offload_optimizer="none") == 0.0
+
+
+@pytest.mark.parametrize(
+    ("launcher", "threads", "longer"),
+    [("torchrun", "", True), ("torchrun", "1", True), ("torchrun", "16", False), ("deepspeed", "", False)],
+)
+def test_what_waits_is_a_smaller_share_beside_an_optimizer_in_one_thread(
+    tmp_path: Path, launcher: str, threads: str, longer: bool
+) -> None:
+    shares = {}
+    start = {"torchrun": "torchrun --nproc_per_node 8", "deepspeed": "deepspeed --num_gpus 8"}[launcher]
+    for each in (threads, "32"):
+        setting = f"export OMP_NUM_THREADS={each}\n" if each else ""
+        (tmp_path / "run.sh").write_text(
+            f"{setting}{start} train.py --model_name_or_path meta-llama/Llama-2-7b-hf --output_dir out --bf16 "
+            "--per_device_train_batch_size 1 --save_strategy no --deepspeed ds.json\n"
+        )
+        (tmp_path / "ds.json").write_text(
+            '{"train_micro_batch_size_per_gpu": "auto", "bf16": {"enabled": "auto"}, "zero_optimization":'
+            ' {"stage": 2, "overlap_comm": false, "offload_optimizer": {"device": "cpu"}}}'
+        )
+        share = fact(read_runs([tmp_path / "run.sh"], Options()).runs[0].plan, "step.exposed_data_share")
+        assert isinstance(share, Interval)
+        shares[each] = share.high
+    assert (shares[threads] < shares["32"]) == longer

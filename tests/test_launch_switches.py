@@ -67,7 +67,8 @@ class TestThreadsOfAnOffloadedOptimizer:
     def test_one_thread_is_what_it_has_anyway(self, tmp_path: Path) -> None:
         launch = "accelerate launch --config_file a.yaml train.py --train_batch_size 4\n"
         program = (
-            "import torch\nimport torch.distributed\ntorch.set_num_threads(1)\nloss.backward()\noptimizer.step()\n"
+            "import torch\nimport accelerate\nimport torch.distributed\ntorch.set_num_threads(1)\n"
+            "loss.backward()\noptimizer.step()\n"
         )
         assert severity(tmp_path, "cpu-threads", run__sh=launch, a__yaml=OFFLOADED, train__py=program) == "warning"
 

@@ -122,18 +122,37 @@ def test_no_order_of_axes_says_where_replicas_lie_on_two_sides_of_another() -> N
     ("statements", "sizes"),
     [
         ("sizes.append(4)\nnames.append('tp')", {"parallel.pipeline": 2, "parallel.tensor": 4}),
-        ("if deep:\n    sizes.append(4)\n    names.append('tp')", {}),
+        (
+            "if deep:\n    sizes.append(4)\n    names.append('tp')",
+            {"parallel.pipeline": "?", "parallel.tensor": "?"},
+        ),
         ("for size in more:\n    sizes.append(size)\n    names.append('tp')", {}),
     ],
     ids=["as written", "under a condition", "in a loop"],
 )
-def test_a_mesh_has_the_dimensions_that_statements_add_to_its_list(statements: str, sizes: dict[str, int]) -> None:
+def test_a_mesh_has_the_dimensions_that_statements_add_to_its_list(statements: str, sizes: dict[str, object]) -> None:
     text = (
         f"sizes = [2]\nnames = ['pp']\n{statements}\n"
         "mesh = init_device_mesh('cuda', tuple(sizes), mesh_dim_names=tuple(names))"
     )
     found = claims(pytorch.read(program(text)))
     assert {name: value for name, value in found.items() if name != "parallel.order"} == sizes
+
+
+def test_of_several_meshes_none_tells_the_size_of_an_axis() -> None:
+    text = (
+        "if long:\n    mesh = init_device_mesh('cuda', (data, context), mesh_dim_names=('dp', 'cp'))\n"
+        "else:\n    mesh = init_device_mesh('cuda', (8,), mesh_dim_names=('dp',))\n"
+    )
+    assert claims(pytorch.read(program(text))) == {"parallel.context": "?"}
+
+
+def test_several_meshes_of_data_parallelism_leave_no_axis_open() -> None:
+    text = (
+        "mesh = init_device_mesh('cuda', (8,), mesh_dim_names=('dp',))\n"
+        "other = init_device_mesh('cuda', (8, 1), mesh_dim_names=('dp', 'tp'))\n"
+    )
+    assert claims(pytorch.read(program(text))) == {}
 
 
 def test_the_order_is_known_where_a_size_is_not() -> None:

@@ -165,8 +165,29 @@ def test_a_batch_of_the_ramp_that_does_not_divide_is_named() -> None:
 
 
 def test_small_buckets_mean_many_collectives() -> None:
+    usual: Settings = {"communication.bucket_bytes": 1e9, "precision.gradients": "bf16"}
+    small: Settings = {"communication.bucket_bytes": 2e7, "precision.gradients": "bf16"}
+    launches = "communication.bucket_launches"
+    assert low(of(ZERO, launches, small)) > 10 * low(of(ZERO, launches, usual)) > 0
+
+
+@pytest.mark.parametrize("size", [2, 40, 1000])
+def test_no_bucket_cuts_a_tensor(size: int) -> None:
+    buckets: Settings = {"communication.bucket_bytes": size, "precision.gradients": "bf16"}
+    matrices, norms = 7 * 32 + 2, 2 * 32
+    assert low(of(ZERO, "communication.bucket_launches", buckets)) == 16 * (matrices + norms)
+
+
+def test_the_tensors_of_adapters_are_not_counted() -> None:
+    buckets: Settings = {"communication.bucket_bytes": 2e5, "precision.gradients": "bf16", "model.lora_rank": 16}
+    assert isinstance(of(ZERO, "communication.bucket_launches", buckets), Unknown)
+
+
+def test_a_bucket_smaller_than_any_tensor_counts_for_a_small_model() -> None:
+    small: Settings = {"model.name": "google-bert/bert-base-uncased", "data.sequence_length": 128, "batch.micro": 4}
     buckets: Settings = {"communication.bucket_bytes": 2e5, "precision.gradients": "bf16"}
-    assert low(of(ZERO, "communication.bucket_launches", buckets)) > 1e6
+    assert low(of(ZERO, "communication.bucket_share", {**buckets, **small})) > 0.02
+    assert low(of(ZERO, "communication.bucket_share", buckets)) < 0.02
 
 
 SAVINGS = (

@@ -281,6 +281,37 @@ class TestSwift:
         reading = swift.read_launch(words("megatron sft moe.yaml"), {})
         assert texts(reading.rest) == ["sft", "moe.yaml"]
 
+    @pytest.mark.parametrize(
+        ("command", "environment", "partner"),
+        [
+            ("swift sft --model x --deepspeed zero3", {"CUDA_VISIBLE_DEVICES": "0,1,2,3"}, "NPROC_PER_NODE=4"),
+            ("swift rlhf --model x --deepspeed=zero2", {"CUDA_VISIBLE_DEVICES": "0,1"}, "NPROC_PER_NODE=2"),
+            (
+                "swift sft --deepspeed zero3",
+                {"CUDA_VISIBLE_DEVICES": "0,1,2,3,4,5,6,7", "NPROC_PER_NODE": "2"},
+                "NPROC_PER_NODE=8",
+            ),
+            ("swift sft --model x --deepspeed zero3", {"CUDA_VISIBLE_DEVICES": "0"}, None),
+            ("swift sft --model x --deepspeed zero3", {}, None),
+            ("swift sft --model x", {"CUDA_VISIBLE_DEVICES": "0,1,2,3"}, None),
+            ("swift sft --deepspeed zero3", {"CUDA_VISIBLE_DEVICES": "0,1", "NPROC_PER_NODE": "2"}, None),
+            (
+                "swift rlhf --deepspeed zero3",
+                {"CUDA_VISIBLE_DEVICES": "0,1", "SWIFT_SINGLE_DEVICE_MODE": "1"},
+                None,
+            ),
+            ("swift rlhf --deepspeed zero3 --use_ray true", {"CUDA_VISIBLE_DEVICES": "0,1"}, None),
+        ],
+    )
+    def test_deepspeed_is_refused_where_a_process_sees_several_gpus(
+        self, command: str, environment: dict[str, str], partner: str | None
+    ) -> None:
+        reading = swift.read_launch(words(command), {name: words(text)[0] for name, text in environment.items()})
+        found = [each.fields["partner"] for each in reading.collections.get("config.refused", ())]
+        assert [each.value for each in found if isinstance(each, Value)] == ([partner] if partner else [])
+        if partner and "NPROC_PER_NODE" not in environment:
+            assert str(claims(reading)["launch.processes"]).startswith("?")
+
     @pytest.mark.parametrize("command", ["swift infer --model x", "swift", "megatron export", "torchrun sft"])
     def test_other_commands_train_nothing(self, command: str) -> None:
         assert not swift.recognise(words(command))

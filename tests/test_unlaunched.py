@@ -85,6 +85,132 @@ class TestConfigsWithoutALaunch:
         assert severities(tmp_path, files, "conflicting-settings") == {"conflicting-settings": severity}
 
 
+class TestOneLaunchThatNamesNone:
+    """Of the Trainer's arguments --deepspeed alone tells of a config."""
+
+    @pytest.mark.parametrize("launcher", ["accelerate launch", "torchrun --nproc_per_node 8", "deepspeed"])
+    @pytest.mark.parametrize(("more", "severity"), [("", ""), ('"$@"', "error"), ("--deepspeed ds.json", "error")])
+    def test_a_known_command_line_takes_no_config(
+        self, tmp_path: Path, launcher: str, more: str, severity: str
+    ) -> None:
+        arguments = "--output_dir out --save_strategy no --per_device_train_batch_size 1"
+        files = {
+            "run.sh": f"{launcher} train.py {arguments} {more}\n",
+            "ds.json": '{"train_micro_batch_size_per_gpu": 4, "zero_optimization": {"stage": 2}}',
+        }
+        assert severities(tmp_path, files, "conflicting-settings") == {"conflicting-settings": severity}
+
+    @pytest.mark.parametrize(("section", "severity"), [("bf16", "error"), ("bfloat16", "")])
+    @pytest.mark.parametrize("flag", ["", "--fp16"])
+    def test_the_older_name_of_a_format_is_not_compared(
+        self, tmp_path: Path, section: str, severity: str, flag: str
+    ) -> None:
+        arguments = f"--output_dir out --save_strategy no --per_device_train_batch_size 1 {flag} --deepspeed ds.json"
+        files = {
+            "run.sh": f"torchrun --nproc_per_node 8 train.py {arguments}\n",
+            "ds.json": f'{{"{section}": {{"enabled": true}}, "zero_optimization": {{"stage": 2}}}}',
+        }
+        assert severities(tmp_path, files, "conflicting-settings") == {"conflicting-settings": severity}
+
+
+NAMED_TWO = """\
+compute_environment: LOCAL_MACHINE
+distributed_type: MULTI_GPU
+gpu_ids: 1,2
+num_machines: 1
+num_processes: 8
+"""
+NOTEBOOK = """\
+{"cells": [{"cell_type": "code", "source": [
+    "command = \\"\\"\\"\\n",
+    "accelerate launch --config_file=./two.yaml \\\\\\n",
+    "    --num_processes 2 train.py\\n",
+    "\\"\\"\\"\\n"]}], "nbformat": 4}
+"""
+
+
+class TestCommandsInTexts:
+    """What every command of documents, notebooks and programs gives that names a config counts before the file."""
+
+    @pytest.mark.parametrize(
+        ("name", "text", "severity"),
+        [
+            ("README.md", "    accelerate launch --config_file two.yaml --num_processes 2 train.py --epochs 3\n", ""),
+            ("README.md", "```\naccelerate launch --num_processes=2 \\\n  --config_file two.yaml train.py\n```\n", ""),
+            ("run.ipynb", NOTEBOOK, ""),
+            (
+                "tool.py",
+                'run(["accelerate", "launch", "--num-processes", n, "--config_file", "two.yaml", "a.py"])\n',
+                "",
+            ),
+            ("README.md", "accelerate launch --config_file two.yaml train.py --num_processes 2\n", "error"),
+            ("README.md", "accelerate launch --config_file one.yaml --num_processes 2 train.py\n", "error"),
+            (
+                "README.md",
+                "accelerate launch --config_file two.yaml --num_processes 2 a.py\n\n"
+                "accelerate launch --config_file two.yaml b.py\n",
+                "error",
+            ),
+            ("README.md", "Use two.yaml with accelerate, and --num_processes 2.\n", "error"),
+        ],
+    )
+    def test_an_option_of_all_of_them_counts_before_the_file(
+        self, tmp_path: Path, name: str, text: str, severity: str
+    ) -> None:
+        files = {"two.yaml": NAMED_TWO, name: text}
+        assert severities(tmp_path, files, "num-processes-vs-machines") == {"num-processes-vs-machines": severity}
+
+
+BESIDE_A_FILE = """\
+compute_environment: LOCAL_MACHINE
+deepspeed_config:
+  deepspeed_config_file: ds.json
+distributed_type: DEEPSPEED
+mixed_precision: bf16
+num_machines: 1
+num_processes: 8
+"""
+PLAIN_LOOP = """\
+import torch
+from transformers import AutoModelForCausalLM
+
+torch.distributed.init_process_group("nccl")
+model = torch.nn.parallel.DistributedDataParallel(AutoModelForCausalLM.from_pretrained("x/y"))
+for batch in batches:
+    model(**batch).loss.backward()
+    optimizer.step()
+"""
+
+
+class TestProgramsWithoutAnAccelerator:
+    """`accelerate launch` alone refuses nothing of an engine: what builds an Accelerator does."""
+
+    @pytest.mark.parametrize(("start", "severity"), [("run.sh", "error"), ("README.md", "note")])
+    @pytest.mark.parametrize(
+        ("more", "told"),
+        [
+            ("", False),
+            ("from accelerate import Accelerator\n", True),
+            ("from transformers import Trainer\n", True),
+            ("import transformers\n\nmake = transformers.Seq2SeqTrainer\n", True),
+            ("from own_framework import fit\n", True),
+        ],
+    )
+    def test_its_engine_is_not_compared(self, tmp_path: Path, start: str, severity: str, more: str, told: bool) -> None:
+        files = {
+            "acc.yaml": BESIDE_A_FILE,
+            "ds.json": '{"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 2}}',
+            "train.py": more + PLAIN_LOOP,
+            start: "accelerate launch --config_file acc.yaml train.py\n",
+        }
+        found = severities(tmp_path, files, "conflicting-settings")["conflicting-settings"]
+        assert found == (severity if told else "")
+
+    def test_a_program_that_is_not_here_may_build_one(self, tmp_path: Path) -> None:
+        files = {"acc.yaml": BESIDE_A_FILE, "run.sh": "accelerate launch --config_file acc.yaml train.py\n"}
+        assert severities(tmp_path, files, "conflicting-settings") == {"conflicting-settings": "error"}
+
+
 class TestFormat:
     """With fp16 and bf16 off DeepSpeed leaves the weights as the program has them."""
 

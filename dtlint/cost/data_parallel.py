@@ -7,7 +7,7 @@ from dtlint.cost import constants
 from dtlint.cost.communication import all_reduce_seconds, data_group, gather_seconds
 from dtlint.cost.compute import Passes
 from dtlint.cost.figures import Job
-from dtlint.cost.stages import Held, expert_replicas, gathering_rounds, trained
+from dtlint.cost.stages import Held, expert_replicas, gathered_bytes, gathering_rounds, trained
 from dtlint.cost.states import state_bytes
 
 
@@ -24,13 +24,13 @@ def data_seconds(job: Job, params: Held, passes: Passes) -> tuple[float, float]:
 def _fully_sharded(job: Job, params: Held, passes: Passes) -> tuple[float, float]:
     """FSDP and ZeRO-3: gather forward, gather backward, reduce-scatter, in each round; beside compute, unless overlap
     is off."""
-    width = 4.0 if job.precision.compute == "fp32" else 2.0
+    weights = gathered_bytes(job, params)
     group = data_group(job.layout, job.machine, job.sharding.group)
     pieces = job.shape.layers / job.layout.pipeline * (constants.MATRICES_OF_A_LAYER if job.style == "deepspeed" else 1)
-    gather = gather_seconds(width * params.total, group, pieces)
+    gather = gather_seconds(weights, group, pieces)
     scatter = gather_seconds(job.precision.reduce * trained(job, params).total, group, pieces)
     near = data_group(job.layout, job.machine, job.sharding.copy) if job.sharding.copy else group
-    again = gather_seconds(width * params.total, near, pieces) if job.sharding.reshard else 0.0
+    again = gather_seconds(weights, near, pieces) if job.sharding.reshard else 0.0
     forward, backward = gather, again + scatter
     rounds = gathering_rounds(job)
     if not job.schedule.overlap_parameters:

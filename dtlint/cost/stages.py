@@ -171,6 +171,16 @@ def trained(job: Job, params: Held) -> Held:
     return params if trainable is None else Held(trainable / (job.layout.pipeline * job.layout.tensor), 0.0)
 
 
+def gathered_bytes(job: Job, params: Held) -> float:
+    """Weights as they travel: those that train in the format of the products, a frozen model beside its adapters as it
+    is stored where that is less (one of 4 bits travels packed, in its quant_storage: bitsandbytes 0.43, QLoRA).
+    """
+    width = 4.0 if job.precision.compute == "fp32" else 2.0
+    if job.shape.trainable is None:
+        return width * params.total
+    return width * trained(job, params).total + min(width, job.precision.frozen) * params.total
+
+
 def gathering_rounds(job: Job) -> int:
     """How often a step gathers sharded parameters and scatters gradients: for every micro-batch, but once where FSDP
     keeps the parameters of a pipeline's stage for the whole flush (torch distributed/pipelining/stage.py,

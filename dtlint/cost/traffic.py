@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dtlint.cost.activations import tokens_per_rank
 from dtlint.cost.communication import ring_all_reduce_bytes
 from dtlint.cost.job import Job
-from dtlint.cost.stages import Stage, gathering_rounds, held, stages
+from dtlint.cost.stages import Stage, gathered_bytes, gathering_rounds, held, stages, trained
 from dtlint.cost.states import state_bytes
 
 HALF_PRECISION = 2.0
@@ -83,13 +83,13 @@ def data_bytes(job: Job, stage: Stage) -> float:
     parameters forward and backward and reduce-scatters gradients, in each round.
     """
     ranks = job.layout.data * job.layout.context * job.layout.ulysses
-    parameters, sharding = held(job, stage).total, job.sharding
+    whole, sharding = held(job, stage), job.sharding
+    parameters = trained(job, whole).total
     if sharding.stage == 3:
-        width = 4.0 if job.precision.compute == "fp32" else HALF_PRECISION
-        near = sharding.copy or sharding.group
-        again = width * (near - 1) / near if sharding.reshard else 0.0
-        moved = (width + job.precision.reduce) * (sharding.group - 1) / sharding.group + again
-        return moved * parameters * gathering_rounds(job)
+        weights, near = gathered_bytes(job, whole), sharding.copy or sharding.group
+        again = weights * (near - 1) / near if sharding.reshard else 0.0
+        once = weights + job.precision.reduce * parameters
+        return (once * (sharding.group - 1) / sharding.group + again) * gathering_rounds(job)
     width = state_bytes(job.style, job.precision, sharding.stage, 1).gradients if job.style == "megatron" else 0.0
     gradients = ring_all_reduce_bytes((width or job.precision.reduce) * parameters, ranks)
     if sharding.stage and job.style != "deepspeed":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dtlint.cost import Point, estimate, sizes
+from dtlint.cost.buckets import collectives
 from dtlint.cost.constants import COLLECTIVE_SECONDS
 from dtlint.cost.data_parallel import replica_seconds
 from dtlint.cost.job import Job
@@ -54,15 +55,18 @@ def selected_parts(plan: Plan) -> FactValue:
 
 @register("communication.bucket_launches", "number", "collectives a step", _BUCKETS, "deepspeed-config")
 def bucket_launches(plan: Plan) -> FactValue:
-    """Gradient collectives of one step: the gradients over the bucket, from ZeRO-2 on for every micro-batch."""
-    held_, size = fact(plan, "memory.parameters_held"), plan.number("communication.bucket_bytes")
+    """Gradient collectives of one step: a tensor is never cut, and from ZeRO-2 on they come with every micro-batch."""
+    found, size = sizes(plan), plan.number("communication.bucket_bytes")
     width = _WIDTH.get(plan.word("precision.gradients") or "")
     stage, count = plan.integer("sharding.stage"), plan.integer("batch.accumulation")
-    if isinstance(held_, Unknown) or not size or width is None or stage is None:
-        return held_ if isinstance(held_, Unknown) else missing(plan, "communication.bucket_bytes", "sharding.stage")
+    if isinstance(found, Unknown) or not size or width is None or stage is None:
+        return found if isinstance(found, Unknown) else missing(plan, "communication.bucket_bytes", "sharding.stage")
     if stage >= 2 and count is None:
         return missing(plan, "batch.accumulation")
-    return lower(held_) * width / size * (count if stage >= 2 and count is not None else 1)
+    if any(job.shape.trainable is not None for job in found.completed.jobs):
+        return Unknown("how many tensors the adapters have is not told")
+    rounds = count if stage >= 2 and count is not None else 1
+    return rounds * min(collectives(job, size / width) for job in found.completed.jobs)
 
 
 @register("communication.bucket_seconds", "number", "s", _BUCKETS, "deepspeed-config")

@@ -17,8 +17,9 @@ from dtlint.facts.registry import (
     over_completions,
     register,
 )
+from dtlint.frameworks import Member
 from dtlint.plan import Plan
-from dtlint.value import Unknown
+from dtlint.value import Unknown, Value
 
 
 @register(
@@ -82,6 +83,32 @@ def _in_one_thread(plan: Plan, read: Callable[[Point, float], float]) -> FactVal
         return 0.0
     factor = _longer(processes)
     return over_completions(plan, lambda point: read(point, factor))
+
+
+def delayed(plan: Plan, point: Point) -> float:
+    """Seconds by which a step is longer than its estimate, for the launcher leaves the optimizer on the host one thread
+    of each process: torchrun and Accelerate export OMP_NUM_THREADS=1 where several start and nothing is set
+    (torch/distributed/run.py, config_from_args).
+    """
+    processes = plan.integer("launch.processes_per_node") or 1
+    if processes == 1 or plan.word("launch.launcher") not in _ONE_THREADED or fact(plan, "launch.shares_cores"):
+        return 0.0
+    if plan.word("sharding.offload_optimizer") not in ("cpu", "nvme") or _threads(plan) not in ("", "1"):
+        return 0.0
+    return point.step.offload * _longer(processes)
+
+
+_ONE_THREADED = ("torchrun", "accelerate", "torch.distributed.launch")
+
+
+def _threads(plan: Plan) -> str | None:
+    """What OMP_NUM_THREADS is where the launch starts, "" where it is known not to be set."""
+    for member in plan.collection("launch.environment"):
+        fields = member.fields if isinstance(member, Member) else {}
+        name, value = fields.get("name"), fields.get("value")
+        if isinstance(name, Value) and name.value == "OMP_NUM_THREADS" and isinstance(value, Value):
+            return str(value.value)
+    return None
 
 
 def _longer(processes: int) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dtlint.cost import Estimate, Point, estimate
+from dtlint.facts.host import delayed
 from dtlint.facts.registry import (
     TIMING,
     FactValue,
@@ -53,8 +54,8 @@ def exposed_data_seconds(plan: Plan) -> FactValue:
 
 @register("step.exposed_data_share", "number", "share of a step", TIMING, "zero")
 def exposed_data_share(plan: Plan) -> FactValue:
-    """The same as a share of the step."""
-    return over_exchanges(plan, lambda each: each.step.data / each.step_seconds)
+    """The same as a share of the step, with what an optimizer on the host in one thread adds to it."""
+    return over_exchanges(plan, lambda each: each.step.data / (each.step_seconds + delayed(plan, each)))
 
 
 @register("step.most_exposed_data_share", "number", "share of a step", TIMING, "zero")
@@ -74,8 +75,8 @@ def exposed_seconds(plan: Plan) -> FactValue:
 
 @register("step.exposed_share", "number", "share of a step", TIMING, "cost model")
 def exposed_share(plan: Plan) -> FactValue:
-    """The same as a share of the step."""
-    return over_exchanges(plan, lambda each: _exposed(each) / each.step_seconds)
+    """The same as a share of the step, with what an optimizer on the host in one thread adds to it."""
+    return over_exchanges(plan, lambda each: _exposed(each) / (each.step_seconds + delayed(plan, each)))
 
 
 def _exposed(each: Point) -> float:

@@ -34,6 +34,7 @@ from dtlint.runs.parsers import parser_reading
 from dtlint.runs.settle import settle
 from dtlint.runs.shown_parts import without_shown
 from dtlint.runs.tree import Tree
+from dtlint.runs.unaccelerated import without_engine
 from dtlint.runs.vendored import vendored_readings
 from dtlint.runs.versions import versions_around
 from dtlint.source import Source
@@ -54,9 +55,8 @@ class Parts(NamedTuple):
 def run_of(tree: Tree, options: Options, parts: Parts, launch: Launch | None = None, branch: str | None = None) -> Run:
     """One plan of what was read for it: settled, handed on, with what the files around tell of versions."""
     sources, argv = parts.sources, launch.argv if launch is not None else ()
-    read = with_awaited_config(with_program(parts.readings, argv, sources))
-    own = with_own_loops(with_own_groups(_without_inner_wrapper(_under_own_loop(_under_own_parser(read)))))
-    own = without_shown(without_dropped(own))
+    launched = without_engine(parts.readings, sources, tree) if launch is not None else parts.readings
+    own = _as_the_program_has_it(with_awaited_config(with_program(launched, argv, sources)))
     readings = with_spread_tasks(as_handed_over(with_own_batch(as_changed(own))))
     folders = _folders(tree, sources)
     readings = (*readings, *versions_described(tree, folders, _claimed(readings)))
@@ -88,6 +88,13 @@ def run_of(tree: Tree, options: Options, parts: Parts, launch: Launch | None = N
     plan = with_expectations(plan, options.expected, launch.place if launch else sources[0].span(0, 0))
     supposed = tuple(dict.fromkeys(reading.supposed for reading in readings if reading.supposed))
     return Run(launch, "train", branch, sources, readings, plan, (*parts.assumptions, *supposed))
+
+
+def _as_the_program_has_it(read: tuple[Reading, ...]) -> tuple[Reading, ...]:
+    """The readings with what the program's own parser, loop, groups and wrappers make of them."""
+    parsed = _under_own_loop(_under_own_parser(read))
+    own = with_own_loops(with_own_groups(_without_inner_wrapper(parsed)))
+    return without_shown(without_dropped(own))
 
 
 def _by_file_alone(readings: Sequence[Reading]) -> bool:

@@ -15,7 +15,12 @@ _OVERRIDDEN = {"torchtitan-toml": "torchtitan-arguments", "nemo-yaml": "nemo-arg
 _LAUNCHED = "accelerate-flags"
 _ONE_PROCESS = "python"
 _OF_DEEPSPEED = ("deepspeed", "megatron-deepspeed")
-_TOLD = ("transformers-arguments", "megatron-arguments")
+_FLAGS = "transformers-arguments"
+"""The layer of a command line that holds the Trainer's arguments."""
+_CALL = "transformers-python"
+"""The layer of what a program's calls say of them."""
+_ARGUMENTS = "config.arguments"
+_TOLD = (_FLAGS, "megatron-arguments")
 """Layers of command lines that hold the arguments themselves."""
 
 
@@ -60,11 +65,21 @@ def _wanted(layer: str, readings: Sequence[Reading]) -> bool:
 
 def _may_use_deepspeed(readings: Sequence[Reading]) -> bool:
     """Whether a launch can take a config of DeepSpeed: it speaks of DeepSpeed; or nothing in it wraps the model in
-    another way, and it starts several processes, or a program whose code hands its arguments to the Trainer.
+    another way, and it starts several processes, or a program whose code hands its arguments to the Trainer. A Trainer
+    takes none whose arguments stand in a command line that is known to the end, and has no --deepspeed.
     """
     told = {reading.framework for reading in readings if reading.framework}
     if told:
         return not told.isdisjoint(_OF_DEEPSPEED)
+    if _tells_all(readings):
+        return False
     if not any(reading.layer == _ONE_PROCESS for reading in readings):
         return True
     return any(reading.frontend and reading.layer.endswith("-python") for reading in readings)
+
+
+def _tells_all(readings: Sequence[Reading]) -> bool:
+    """Whether a command line holds arguments of the Trainer, and neither it nor a call in the program may hold more."""
+    flags = [reading for reading in readings if reading.layer == _FLAGS]
+    told = any(reading.claims or reading.collections.get(_ARGUMENTS) for reading in flags)
+    return told and not any(reading.open for reading in readings if reading.layer in (_FLAGS, _CALL))

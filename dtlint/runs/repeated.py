@@ -127,11 +127,13 @@ def owned_by_lightning(readings: Sequence[Reading]) -> Iterator[Member]:
 
 
 def _format_conflict(readings: Sequence[Reading], config: Reading, arguments: _Arguments) -> Iterator[Member]:
-    """A 16-bit format that the file turns on, and no argument asks for, be it for the evaluation alone."""
+    """A 16-bit format that the file turns on, and no argument asks for, be it for the evaluation alone. Under its older
+    name (bfloat16) it is not compared (transformers integrations/deepspeed.py, trainer_config_process).
+    """
     home, found = trainer_place(readings), _unasked([_without_loading(each) for each in readings], config, _FORMAT)
     if home is None or found is None or f"{found[1].value}-full-eval" in arguments.told:
         return
-    if found[1].value in ("bf16", "fp16"):
+    if found[1].value in ("bf16", "fp16") and found[0].name == f"{found[1].value}.enabled":
         literal = (found[0], found[1]._replace(value=True))
         yield _refused(_FORMAT, f"--{found[1].value}", False, literal, home)
 

@@ -235,7 +235,7 @@ def _loser(name: str, lost: _Stated, best: _Stated) -> Member:
         "value": lost.claim.value,
         "winner_name": written(best.claim.name or name, won),
         "winner": winner,
-        "effect": written(_effect(name, lost.layer, best.layer), place),
+        "effect": written("overridden" if _is_uncompared(lost, best) else _effect(name, lost.layer, best.layer), place),
     }
     return Member(place, fields, ((won, f"{name} = {winner.value}"),))
 
@@ -248,6 +248,13 @@ DEEPSPEED_CONFIGS = frozenset(("deepspeed-json", "deepspeed-python"))
 """The layers of DeepSpeed's config: a file, or a dict of the program."""
 MATCHED = ("batch.global", "batch.micro", "batch.accumulation", "optimizer.clip", "precision.compute")
 """Settings of a DeepSpeed config that the Hugging Face Trainer compares with its own arguments."""
+
+
+def _is_uncompared(lost: _Stated, best: _Stated) -> bool:
+    """Whether a format stands under the older name of its section, which the Trainer does not compare (transformers
+    integrations/deepspeed.py, trainer_config_process: bf16.enabled alone).
+    """
+    return any(each.layer in DEEPSPEED_CONFIGS and each.claim.name.startswith("bfloat16.") for each in (lost, best))
 
 
 def _effect(name: str, lost: str, won: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 from dtlint.frameworks import Claim
@@ -74,15 +74,41 @@ def meshes(program: Program) -> list[Mesh]:
 
 def mesh_claims(program: Program) -> tuple[Claim, ...]:
     """What the mesh says of the plan, if the program builds exactly one with named dimensions. Where another one has a
-    data axis too, either may be the one that the batch is dealt out over.
+    data axis too, either may be the one that the batch is dealt out over. Of several, which may be built under
+    conditions, none tells the size of an axis that one of them has.
     """
     found = meshes(program)
     named = [mesh for mesh in found if all(dimension.axis for dimension in mesh.dimensions)]
     if len(named) != 1:
-        return ()
+        return tuple(_open_axes(named or _possible(program)))
     claims = _claims_of(named[0])
     rivals = any(_deals_out(mesh) for mesh in found if mesh is not named[0])
     return tuple(claim for claim in claims if claim.setting != "parallel.data") if rivals else claims
+
+
+def _possible(program: Program) -> list[Mesh]:
+    """The meshes whose dimensions conditions decide, with all that they may have."""
+    unsized = Unknown("a condition decides on the dimensions of the mesh")
+    found = []
+    for call in calls(program, DEVICE_MESH):
+        names = passed(call, "mesh_dim_names", 2) if stands(call.place) is not False else []
+        words = [evaluate(name) for name in _grown(names[0].place)] if len(names) == 1 else []
+        axes = [AXES.get(str(word.value), "") for word in words if isinstance(word, Value)]
+        found.append(Mesh(tuple(Dimension(axis, unsized) for axis in axes), call.head))
+    return found
+
+
+def _open_axes(built: Sequence[Mesh]) -> Iterator[Claim]:
+    """The axes beside data parallelism that meshes of a program have, with no size."""
+    places = {axis: mesh.place for mesh in built for axis, dimension in _plain_axes(mesh) if not _is_one(dimension)}
+    for axis, place in places.items():
+        how = f"--set parallel.{axis}=N"
+        reason = "the program builds several device meshes, and one of them has this axis"
+        yield Claim(f"parallel.{axis}", Unknown(reason, how, Origin("written", place)), axis)
+
+
+def _is_one(dimension: Dimension) -> bool:
+    return isinstance(dimension.size, Value) and dimension.size.value == 1
 
 
 def _deals_out(mesh: Mesh) -> bool:
@@ -202,13 +228,24 @@ def _listed(place: Place) -> list[Place]:
     """The elements of a tuple or list that stands in one place, with what statements add to a list; none if a
     condition decides whether one is added, or what is done to the list is not written out.
     """
-    if isinstance(place.node, ast.Call) and len(place.node.args) == 1 and isinstance(place.node.func, ast.Name):
-        place = place.at(place.node.args[0])
-    ends = [way.end for way in ways(place)]
-    if len(ends) != 1 or isinstance(ends[0], Unknown) or not isinstance(ends[0].node, ast.Tuple | ast.List):
+    end = _list_at(place)
+    if end is None or not isinstance(end.node, ast.Tuple | ast.List):
         return []
-    end = ends[0]
     if isinstance(end.node, ast.Tuple):
         return [end.inner(element) for element in end.node.elts]
     grown = grown_items(end) or ()
     return [item.place for item in grown] if not any(item.guards for item in grown) else []
+
+
+def _grown(place: Place) -> list[Place]:
+    """The elements that a list may have, whichever conditions add them."""
+    end = _list_at(place)
+    return [item.place for item in grown_items(end) or ()] if end is not None and isinstance(end.node, ast.List) else []
+
+
+def _list_at(place: Place) -> Place | None:
+    """The one tuple or list that an expression stands for, be it made a tuple there."""
+    if isinstance(place.node, ast.Call) and len(place.node.args) == 1 and isinstance(place.node.func, ast.Name):
+        place = place.at(place.node.args[0])
+    ends = [way.end for way in ways(place)]
+    return ends[0] if len(ends) == 1 and isinstance(ends[0], Place) else None
