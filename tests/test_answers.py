@@ -107,7 +107,7 @@ def place(tmp_path: Path) -> Place:
 class TestTheSameAnswer:
     @pytest.mark.parametrize("form", FORMATS)
     def test_in_every_form(self, form: str, place: Place) -> None:
-        words = ("launch.sh", ".", "--format", form, "--show-undecided")
+        words = (".", "--format", form, "--show-undecided")
         fresh = place.fresh(*words)
         assert (place.check(*words), fresh.status) == (fresh, 1)
         place.mark()

@@ -10,7 +10,7 @@ import pytest
 
 from dtlint.api import check
 from dtlint.config import Config
-from dtlint.rulebook.earned import has_earned
+from dtlint.rulebook.earned import MOST_LISTED, has_earned
 from dtlint.rulebook.load import built_in
 from dtlint.rulebook.rule import Judged
 
@@ -101,9 +101,13 @@ def test_what_a_named_launch_starts_is_asked_for_with_it(tree):
     assert set(told(".", rule="no-overlap")[0]) == {"note"}
 
 
-@pytest.mark.parametrize("others", [(), ("eval.sh",)])
-def test_a_folder_with_one_launch_need_not_be_about_that_launch(tree, others):
-    tree({"a.sh": CROSSING, **dict.fromkeys(others, "torchrun --nproc_per_node 8 evaluate.py --x 1\n")})
+def test_a_small_folder_with_one_launch_is_that_launch(tree):
+    tree({"a.sh": CROSSING, "eval.sh": "torchrun --nproc_per_node 8 evaluate.py --x 1\n"})
+    assert told(".") == (["warning"], False)
+
+
+def test_one_launch_among_many_files_is_not_all_that_may_be_meant(tree):
+    tree({"a.sh": CROSSING, **{f"data/{number}.txt": "x\n" for number in range(MOST_LISTED)}})
     assert told(".") == (["note"], True)
     assert told("a.sh") == (["warning"], False)
 

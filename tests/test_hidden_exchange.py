@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from all_run import check_all
+
+from dtlint.api import check
 
 FSDP = """torchrun --nproc_per_node 8 train.py --model_name_or_path local/model --bf16 True --output_dir out \\
   --per_device_train_batch_size {micro} --model_max_length 2048 --gradient_accumulation_steps 4 \\
@@ -22,7 +23,7 @@ VERL = """python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.tra
 
 
 def told(rule):
-    findings = check_all().findings
+    findings = check(["."]).findings
     return [(each.severity, [remedy.text for remedy in each.remedies]) for each in findings if each.rule == rule]
 
 

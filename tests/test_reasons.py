@@ -1,7 +1,6 @@
 """Something slow with its reason written beside it is a note that says so; an error stays an error."""
 
 import pytest
-from all_run import check_all
 
 from dtlint.api import check
 
@@ -11,7 +10,7 @@ SLOW = "export CUDA_LAUNCH_BLOCKING=1"
 
 
 def told(*paths):
-    findings = (check(list(paths)) if paths else check_all()).findings
+    findings = check(list(paths) or ["."]).findings
     return [(each.severity, SAID in each.message) for each in findings if each.rule == "debug-left-on"]
 
 
@@ -88,7 +87,7 @@ def test_a_comment_does_not_make_a_dead_setting_work(tree):
 
 def test_what_is_not_written_has_no_reason(tree):
     tree({"run.sh": f"# needed on our cluster\n{LAUNCH}", "train.py": "import torch\n"})
-    assert not any(SAID in each.message for each in check_all().findings)
+    assert not any(SAID in each.message for each in check(["."]).findings)
 
 
 def test_an_error_stays_one(tree):
@@ -111,13 +110,13 @@ def loop(lines):
 )
 def test_lines_that_give_memory_back_share_a_reason(tree, lines, severity):
     tree({"train.py": loop(lines)})
-    assert [each.severity for each in check_all().findings if each.rule == "sync-every-step"] == [severity]
+    assert [each.severity for each in check(["."]).findings if each.rule == "sync-every-step"] == [severity]
 
 
 def overlap(tree, remark):
     config = f'{{\n{remark}\n "zero_optimization": {{"stage": 2,\n  "overlap_comm": false}}, "train_micro_batch_size_per_gpu": 1}}\n'
     tree({"ds.json": config, "run.sh": "deepspeed --num_gpus 8 train.py --deepspeed_config ds.json\n"})
-    findings = [each for each in check_all().findings if each.rule == "no-overlap"]
+    findings = [each for each in check(["."]).findings if each.rule == "no-overlap"]
     return [(each.severity, SAID in each.message) for each in findings]
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from time import perf_counter
 
 import pytest
-from all_run import options_of_all
 from readings import claims
 
 from dtlint.config import Config
@@ -346,7 +345,7 @@ class TestRules:
     def test_clipping_that_nobody_asked_for_is_no_error_where_it_is_left_out(self, tmp_path: Path) -> None:
         plan(tmp_path, {"requirements.txt": "deepspeed==0.15.4\n"})
         rules = [rule for rule in built_in() if rule.name == "clipping-left-out"]
-        report = check(read_runs([tmp_path], options_of_all(tmp_path)), rules, Config())
+        report = check(read_runs([tmp_path], Options()), rules, Config())
         assert [finding.severity for finding in report.findings] == ["note"]
 
     @pytest.mark.parametrize(
@@ -364,7 +363,7 @@ class TestRules:
         """Clipping of the Trainer does not reach DeepSpeed before 0.19.3 without its own key."""
         plan(tmp_path, {"requirements.txt": f"{pin}\n", "run.sh": f"{LAUNCH} --max_grad_norm 1.0\n"})
         rules = [rule for rule in built_in() if rule.name == "clipping-left-out"]
-        report = check(read_runs([tmp_path], options_of_all(tmp_path)), rules, Config())
+        report = check(read_runs([tmp_path], Options()), rules, Config())
         assert [finding.severity for finding in report.findings] == severities
 
 
@@ -395,7 +394,7 @@ class TestSinceARelease:
             tmp_path, {name: text, "ds.json": self.CONFIG, "run.sh": "deepspeed train.py --deepspeed_config ds.json\n"}
         )
         rules = [rule for rule in built_in() if rule.name in ("unknown-setting", "setting-type")]
-        report = check(read_runs([tmp_path], options_of_all(tmp_path)), rules, Config())
+        report = check(read_runs([tmp_path], Options()), rules, Config())
         found = {finding.rule: finding.severity for finding in report.findings}
         assert (found.get("unknown-setting", ""), found.get("setting-type", "")) == (unknown, value)
 

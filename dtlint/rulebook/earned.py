@@ -1,7 +1,7 @@
 """The severity that a rule has earned: what one that was not nearly always right in repositories that were new to it
 finds in a repository checked as a whole is a note. Copies, demonstrations, forks and scripts of long ago stand there
-beside what is run, and what makes a finding moot often stands in none of the files. Who names a file asks about that,
-and so does a team that says what it runs.
+beside what is run, and what makes a finding moot often stands in none of the files. Who names a file, or a small folder
+with one launch, asks about that, and so does a team that says what it runs.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 from dtlint.rulebook.finding import Finding
 from dtlint.rulebook.rule import Rule
-from dtlint.runs.model import RunSet
+from dtlint.runs.model import Run, RunSet
+from dtlint.source import Span
 
 LEAST_JUDGED = 3
 """Findings that must have been judged before their share of right ones says something."""
@@ -22,6 +23,10 @@ were 52 of 59 (docs/precision.md, scripts/look_back.py).
 """
 
 
+MOST_LISTED = 20
+"""Most files of a folder that is about its one launch; a choice: nine of ten public training repositories have more."""
+
+
 def has_earned(rule: Rule) -> bool:
     """Whether a rule was right often enough; one of a team is not asked."""
     if rule.judged is None:
@@ -30,7 +35,11 @@ def has_earned(rule: Rule) -> bool:
 
 
 def asked_runs(runs: RunSet) -> frozenset[int]:
-    """The runs that somebody asks about: those with a file that is named."""
+    """The runs that somebody asks about: those with a file that is named, all where there is one launch, or one config
+    without a launch, in a small folder.
+    """
+    if runs.listed <= MOST_LISTED and len({_start(run) for run in runs.runs if run.role != "other"}) <= 1:
+        return frozenset(range(len(runs.runs)))
     return frozenset(index for index, run in enumerate(runs.runs) if not runs.asked.isdisjoint(run.files))
 
 
@@ -47,3 +56,7 @@ def remark(lowered: int) -> Iterator[str]:
     if lowered:
         what = "1 finding is a note" if lowered == 1 else f"{lowered} findings are notes"
         yield f"{what}, for not all here may be run; name a file, or say under `run` in dtlint.toml what is"
+
+
+def _start(run: Run) -> Span | tuple[str, ...]:
+    return run.launch.place if run.launch is not None else run.files[:1]

@@ -150,7 +150,8 @@ def script_problems(source: Source, problems: Sequence[Problem]) -> list[FilePro
 
 class RunSet(NamedTuple):
     """Everything that was read: the runs, what could not be read, the sources in order, and the focus (paths that
-    findings may lie in). `asked` are the files that the user names, and not only a folder above them.
+    findings may lie in). `asked` are the files that the user names, and not only a folder above them;
+    `listed` counts all files below the folders that the user names.
     """
 
     runs: tuple[Run, ...]
@@ -159,3 +160,4 @@ class RunSet(NamedTuple):
     focus: frozenset[str]
     remarks: tuple[str, ...] = ()
     asked: frozenset[str] = frozenset()
+    listed: int = 0

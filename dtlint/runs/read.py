@@ -61,8 +61,9 @@ def read_runs(paths: Sequence[Path], options: Options, stdin: str | None = None)
     found = found._replace(runs=left_over(alone, tree, asked), problems=told)
     found = found._replace(remarks=(*found.remarks, *_unfollowed(joiner, found.runs, asked)))
     below = _below([path for path in named if is_folder(path)], found.sources)
+    listed = sum(len(tree.files(folder.resolve())) for folder in named if is_folder(folder))
     focus = focus | below | _started(focus, found.runs)
-    return found._replace(focus=focus, asked=asked)
+    return found._replace(focus=focus, asked=asked, listed=listed)
 
 
 def _unfollowed(joiner: Joiner, runs: Sequence[Run], asked: frozenset[str]) -> Iterable[str]:
