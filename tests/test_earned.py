@@ -106,6 +106,31 @@ def test_a_small_folder_with_one_launch_is_that_launch(tree):
     assert told(".") == (["warning"], False)
 
 
+MODULE = """from lightning.pytorch import LightningModule
+
+
+class Net(LightningModule):
+    def on_validation_epoch_end(self):
+        if self.trainer.is_global_zero:
+            self.log("val/score", 1.0, sync_dist=True)
+"""
+FIT = """from lightning.pytorch import Trainer
+{imported}
+from data import train, validation
+
+Trainer(accelerator="gpu", devices=4, strategy="ddp").fit(Net(), train, validation)
+"""
+
+
+@pytest.mark.parametrize(
+    ("imported", "severity"), [("from module import Net", "error"), ("from other import Net", None)]
+)
+def test_a_module_of_the_program_is_no_launch_beside_it(tree, imported, severity):
+    tree({"fit.py": FIT.format(imported=imported), "module.py": MODULE})
+    found, _ = told(".", rule="collective-rank-guarded")
+    assert (severity in found) if severity else "error" not in found
+
+
 def test_one_launch_among_many_files_is_not_all_that_may_be_meant(tree):
     tree({"a.sh": CROSSING, **{f"data/{number}.txt": "x\n" for number in range(MOST_LISTED)}})
     assert told(".") == (["note"], True)
