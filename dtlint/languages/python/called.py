@@ -7,7 +7,7 @@ import ast
 from dtlint.languages.python.bindings import dotted, last_word
 from dtlint.languages.python.tree import Scope, Site
 
-_BOUND = frozenset({"__init__", "__call__", "forward"})
+_BOUND = frozenset({"__init__", "forward"})
 """Methods that a call runs which does not name them."""
 
 
@@ -76,8 +76,8 @@ def given_to(call: ast.Call) -> list[ast.expr]:
 
 
 def _is_bound(function: Scope, call: ast.Call) -> bool:
-    """Whether a call leaves out the first parameter of a function: of a method, of a class that it builds, and of an
-    object that is called itself (`criterion(x, y)`).
+    """Whether a call leaves out the first parameter of a function: of a method, of a class that it builds, and of a
+    layer or criterion that is called itself (`criterion(x, y)`).
     """
     node = function.node
     if function.parent is None or not isinstance(function.parent.node, ast.ClassDef):
