@@ -69,7 +69,7 @@ def test_a_number_that_is_refused_is_told_with_every_digit(tree):
     [("nGPUs", "CUDA_VISIBLE_DEVICES", ["note", "note"]), ("many", "0", ["error", "error"])],
 )
 def test_names_of_variables_in_a_template_of_accelerate(tree, processes, gpus, severities):
-    text = f"compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nnum_machines: 1\nmachine_rank: 0\nnum_processes: {processes}\n"
-    tree({"ddp.yaml": f"{text}gpu_ids: '{gpus}'\nmixed_precision: bf16\n"})
+    text = f"compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nnum_machines: 1\nnum_processes: {processes}\n"
+    tree({"ddp.yaml": f"{text}machine_rank: 0\ngpu_ids: '{gpus}'\nmixed_precision: bf16\n"})
     found = [each for each in check(["ddp.yaml"]).findings if each.rule == "setting-type"]
     assert [each.severity for each in found] == severities
