@@ -16,7 +16,8 @@ _PLACEHOLDER = re.compile(
 
 _BLANK = re.compile(
     r"[xX]{2,20}|\?{1,20}|\.{3}|TODO|TBD|FIXME|(?:your|YOUR|Your)[-_ ].{1,100}"
-    r"|(?:NUM|MY)_[A-Z0-9_]{1,60}"
+    r"|(?:NUM|MY)_[A-Z0-9_]{1,60}|n[A-Z][A-Za-z]{1,40}"
+    r"|CUDA_VISIBLE_DEVICES|(?:LOCAL_)?WORLD_SIZE|MASTER_(?:ADDR|PORT)|(?:NODE_|LOCAL_)?RANK|NPROC_PER_NODE|SLURM_[A-Z_]{1,60}"
     r"|[^{}\n]{0,200}(?:\{[A-Za-z_]\w{1,80}\}[^{}\n]{0,200}){1,20}"
 )
 
@@ -30,6 +31,7 @@ def is_placeholder(text: str) -> bool:
 
 def is_blank(text: str) -> bool:
     """Whether a text that should be a number or one of some words is left for the reader of a template to fill in:
-    `xxx`, `TODO`, `your_batch_size`, `NUM_GPUS`, `{host}:{port}`.
+    `xxx`, `TODO`, `your_batch_size`, `NUM_GPUS`, `nGPUs`, `{host}:{port}`; a variable of the launch by its bare name
+    (`CUDA_VISIBLE_DEVICES`) stands for what it will hold.
     """
     return is_placeholder(text) or _BLANK.fullmatch(text) is not None

@@ -52,6 +52,11 @@ def test_a_policy_wraps() -> None:
     assert claims("m = FSDP(Net(), auto_wrap_policy=ModuleWrapPolicy({Block}))")["sharding.units"] == "wrapped"
 
 
+@pytest.mark.parametrize(("policy", "units"), [("default_auto_wrap_policy", "wrapped"), ("None", "none")])
+def test_a_policy_by_its_former_name(policy: str, units: str) -> None:
+    assert claims(f"m = FSDP(Net(), fsdp_auto_wrap_policy={policy})")["sharding.units"] == units
+
+
 def test_a_policy_of_none_is_one_unit() -> None:
     assert claims("m = FSDP(Net(), auto_wrap_policy=None)")["sharding.units"] == "none"
 

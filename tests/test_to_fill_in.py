@@ -21,6 +21,9 @@ transformers.Trainer(model, arguments).train()
         ("TODO", "note"),
         ("your_max_steps", "note"),
         ("NUM_STEPS", "note"),
+        ("nSteps", "note"),
+        ("WORLD_SIZE", "note"),
+        ("none", "error"),
         ("{your_steps}", "note"),
         ("{steps}", "note"),
         ("{first}:{last}", "note"),
@@ -59,3 +62,14 @@ def test_a_number_that_is_refused_is_told_with_every_digit(tree):
     tree({"ds.json": '{"zero_optimization": {"stage": 3, "stage3_prefetch_bucket_size": 4777574.4}}'})
     (found,) = (each for each in check(["ds.json"]).findings if each.rule == "setting-type")
     assert "4777574.4" in found.message
+
+
+@pytest.mark.parametrize(
+    ("processes", "gpus", "severities"),
+    [("nGPUs", "CUDA_VISIBLE_DEVICES", ["note", "note"]), ("many", "0", ["error", "error"])],
+)
+def test_names_of_variables_in_a_template_of_accelerate(tree, processes, gpus, severities):
+    text = f"compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nnum_machines: 1\nnum_processes: {processes}\n"
+    tree({"ddp.yaml": f"{text}machine_rank: 0\ngpu_ids: '{gpus}'\nmixed_precision: bf16\n"})
+    found = [each for each in check(["ddp.yaml"]).findings if each.rule == "setting-type"]
+    assert [each.severity for each in found] == severities

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 
 from dtlint.frameworks import STEP_LOOPS, Member
 from dtlint.languages.python.empty_objects import stopped_before
+from dtlint.languages.python.own_start import is_of_own_start
 from dtlint.languages.python.places import site_at
-from dtlint.languages.python.program import Program
+from dtlint.languages.python.program import Program, holder_of
 from dtlint.languages.python.uncalled import uncalled
 from dtlint.languages.python.unpassed import unpassed
 from dtlint.languages.python.unset import unset
@@ -29,8 +30,14 @@ def collections(program: Program) -> Mapping[str, tuple[Member, ...]]:
     if any(len(module.called.get("backward", ())) > MAX_PASSES for module in program.modules.values()):
         return {}
     words = {word for module in program.modules.values() for word in module.called}
-    found = ((name, collect(program)) for name, collect in _collectors(words))
+    found = ((name, _of_this(program, collect(program))) for name, collect in _collectors(words))
     return {name: tuple(_placed(program, each) for each in members) for name, members in found if members}
+
+
+def _of_this(program: Program, members: tuple[Member, ...]) -> tuple[Member, ...]:
+    """The members without those in what an imported file does only where it is started itself: another program's."""
+    held = ((each, holder_of(program, each.place.source)) for each in members)
+    return tuple(each for each, module in held if not (module and is_of_own_start(program, module, each.place.line)))
 
 
 def _placed(program: Program, member: Member) -> Member:

@@ -18,11 +18,13 @@ from dtlint.languages.python.reach import enclosing_function
 from dtlint.value import Choice, Option, Origin, Setting, Unknown, Value
 
 WRAPPED, WHOLE = "wrapped", "none"
+_FORMER = "fsdp_auto_wrap_policy"
+"""The policy's name in torch 1.11 (distributed/fsdp/fully_sharded_data_parallel.py), renamed in 1.12."""
 
 
 def units_of_policy(program: Program, root: Call, found: list[Call]) -> Setting:
     """FSDP1: "wrapped" by a policy or by hand; "none" without a policy and with nothing inside wrapped."""
-    written = passed(root, "auto_wrap_policy", 4)
+    written = passed(root, "auto_wrap_policy", 4) or passed(root, _FORMER)
     if written:
         options = [option for item in written for option in policies(item.place)]
         return options[0].value if len(options) == 1 else Choice(tuple(options))

@@ -33,7 +33,7 @@ class Late:
 
     def wait_for(self, module: Module) -> None:
         """Let the imports of a module be read when they are asked for."""
-        self.waiting.update(absolute(module.package, name) for name in module.imports)
+        self.waiting.update(absolute(module.package, name) for name in module.followed)
 
     def module(self, name: str) -> Module | None:
         """The module of a dotted name, if it was left out and lies in the tree."""
@@ -47,7 +47,8 @@ class Late:
 
 def follow_imports(entry: Source, find: Find, read: Read, name: str = "__main__") -> tuple[Mapping[str, Module], Late]:
     """The entry script under its `name` and, breadth first, the modules that it imports; those that are left out, when
-    MAX_MODULES files or MAX_CHARACTERS in all are reached, are read when a name leads into them.
+    MAX_MODULES files or MAX_CHARACTERS in all are reached, are read when a name leads into them. What an imported
+    module imports where it is started itself (`if __name__ == "__main__":`) is another program's.
     """
     modules = {name: read(entry, name)}
     waiting = [(modules[name].package, each) for each in modules[name].imports]
@@ -60,7 +61,7 @@ def follow_imports(entry: Source, find: Find, read: Read, name: str = "__main__"
         if source is not None:
             left -= len(source.text)
             modules[target] = module = read(source, target)
-            waiting.extend((module.package, name) for name in module.imports)
+            waiting.extend((module.package, name) for name in module.followed)
     late = Late(find, read)
     late.waiting.update(target for item in waiting if (target := absolute(*item)) not in tried)
     return modules, late

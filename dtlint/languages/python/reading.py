@@ -17,7 +17,7 @@ from dtlint.languages.python.bindings import (
     inner_name,
 )
 from dtlint.languages.python.called import calls_by_name
-from dtlint.languages.python.tree import Binding, Guard, Module, Scope, Site, line_starts
+from dtlint.languages.python.tree import Binding, Guard, Module, Scope, Site, is_start, line_starts
 from dtlint.record import NamedTuple
 from dtlint.source import Problem, Source
 
@@ -96,7 +96,7 @@ def parse_module(source: Source) -> Module:
         return _broken(source, error.msg, error.lineno or 1, error.offset or 1)
     except (ValueError, RecursionError, MemoryError) as error:
         return _broken(source, str(error) or "nested too deeply", 1, 1)
-    scopes, imports, stars = _walk(tree)
+    scopes, imports, stars, started = _walk(tree)
     return Module(
         source,
         scopes,
@@ -107,6 +107,7 @@ def parse_module(source: Source) -> Module:
         },
         called=calls_by_name(scopes),
         line_starts=line_starts(source.text),
+        started=started,
     )
 
 
@@ -117,17 +118,19 @@ def _broken(source: Source, message: str, line: int, column: int) -> Module:
     return Module(source, (Scope("", ast.Module(body=[], type_ignores=[]), None),), (problem,), line_starts=starts)
 
 
-def _walk(tree: ast.Module) -> tuple[tuple[Scope, ...], tuple[str, ...], tuple[str, ...]]:
+def _walk(tree: ast.Module) -> tuple[tuple[Scope, ...], tuple[str, ...], tuple[str, ...], frozenset[str]]:
     """Visit every node in text order, with a stack of its own: hostile nesting must not exhaust Python's."""
     top = Scope("", tree, None)
     scopes, imports, stars = [top], [], []
+    always: set[str] = set()
     stack = list(reversed(_block(tree.body, top, (), ())))
     while stack:
         node, scope, guards, loops = task = stack.pop()
         kind = _KINDS[type(node)]
         if kind.is_import:
             assert isinstance(node, ast.Import | ast.ImportFrom)
-            imports.extend(imported_by(node))
+            imports.extend(found := imported_by(node))
+            always.update(() if any(guard.holds and is_start(guard.test) for guard in guards) else found)
             stars.extend(bind_imports(node, scope, guards))
             continue
         if kind.binds:
@@ -138,7 +141,7 @@ def _walk(tree: ast.Module) -> tuple[tuple[Scope, ...], tuple[str, ...], tuple[s
         scopes.extend(opened)
         children.reverse()
         stack.extend(children)
-    return tuple(scopes), tuple(dict.fromkeys(imports)), tuple(dict.fromkeys(stars))
+    return tuple(scopes), tuple(dict.fromkeys(imports)), tuple(dict.fromkeys(stars)), frozenset(imports) - always
 
 
 def _children(task: _Task) -> tuple[list[_Task], Sequence[Scope]]:

@@ -92,13 +92,22 @@ class Argument(NamedTuple):
     many: bool = False
 
 
+def is_start(test: ast.AST | None) -> bool:
+    """Whether a condition is `__name__ == "__main__"`, which holds in the file alone that is started."""
+    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Eq) or len(test.ops) > 1:
+        return False
+    sides = (test.left, test.comparators[0])
+    named = any(isinstance(side, ast.Name) and side.id == "__name__" for side in sides)
+    return named and any(isinstance(side, ast.Constant) and side.value == "__main__" for side in sides)
+
+
 class Module(NamedTuple):
     """A Python file read. `name` is its dotted name in a Program ("" alone). `scopes` holds every scope, the
     module's first.
 
     `line_starts` are the offsets of the lines as Python counts them. `definitions` are its functions and classes by
     name in the module (`Trainer.fit`); `called` its calls by the last word of what they call, other names that the
-    file gives to it included.
+    file gives to it included. `started` are the imports that run only where the file itself is started.
     """
 
     source: Source
@@ -111,6 +120,12 @@ class Module(NamedTuple):
     called: Mapping[str, tuple[Site, ...]] = {}
     line_starts: tuple[int, ...] = (0,)
     name: str = ""
+    started: frozenset[str] = frozenset()
+
+    @property
+    def followed(self) -> tuple[str, ...]:
+        """The imports that run where the module is imported."""
+        return tuple(name for name in self.imports if name not in self.started)
 
     @property
     def top(self) -> Scope:

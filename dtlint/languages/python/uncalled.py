@@ -29,7 +29,7 @@ def uncalled(program: Program, module: Module, line: int) -> tuple[Unused, ...]:
     owner = method.parent if method is not None else None
     if method is None or owner is None or not isinstance(owner.node, ast.ClassDef):
         return ()
-    if any(map(_reaches_by_text, all_modules(program).values())):
+    if any(map(reaches_by_text, all_modules(program).values())):
         return ()
     unbuilt = not any(_decorators(owner)) and not is_named(program, owner)
     lent = is_handed_on(method) or not _is_built_here(program, module, owner)
@@ -38,7 +38,8 @@ def uncalled(program: Program, module: Module, line: int) -> tuple[Unused, ...]:
     return tuple(each for each in found if each is not None)
 
 
-def _reaches_by_text(module: Module) -> bool:
+def reaches_by_text(module: Module) -> bool:
+    """Whether a file may call what it names in texts, or what a config names."""
     got = (site.node.args for site in module.called.get("getattr", ()) if isinstance(site.node, ast.Call))
     of_modules = any(args and _is_import(args[0]) for args in got)
     return of_modules or not _OPEN.isdisjoint(module.called)
