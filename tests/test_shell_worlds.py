@@ -458,3 +458,56 @@ def test_what_only_some_branches_fill_into_a_template_is_not_known(tmp_path: Pat
     report = check([tmp_path / "run.sh"])
     assert "unreadable-input" not in {found.rule for found in report.findings}
     assert {run.plan.integer("batch.micro") for run in report.runs} == {4}
+
+
+@pytest.mark.parametrize(
+    "reads",
+    [
+        'readarray -d , -t G <<< "$GPUS"',
+        'mapfile -t G <<< "$GPUS"',
+        'readarray -d , -t G <<< "0,$GPUS"',
+        'readarray -d "$END" -t G <<< 0,1',
+        'mapfile -t -s "$SKIP" G <<< 0',
+        "mapfile -t -u 3 G <<< 0",
+    ],
+)
+def test_how_many_elements_an_unknown_list_has_is_unknown(reads: str) -> None:
+    assert launches(f'{reads}\ntorchrun --nproc_per_node "${{#G[@]}}" t.py') == [
+        ["torchrun", "--nproc_per_node", "?", "t.py"]
+    ]
+
+
+def test_an_unknown_in_the_midst_of_a_line_ends_no_line() -> None:
+    assert launches('mapfile -t G <<< "host-$N slots=8"\ntorchrun "${#G[@]}"') == [["torchrun", "1"]]
+
+
+ODD = """ <<EOF
+{"train_batch_size": 7}
+EOF
+"""
+JOB = 'JOB=$(mktemp)\ncat > "$JOB"' + ODD
+CONFIG = 'CONFIG=$(mktemp)\ncat > "$CONFIG"' + ODD
+EVEN = 'OTHER=$(mktemp)\necho "Job ID:  $N" > "$OTHER"\n'
+TAKES = 'deepspeed --num_gpus 2 train.py --deepspeed_config "$CONFIG"\n'
+
+
+@pytest.mark.parametrize(
+    ("script", "is_read"),
+    [
+        (JOB + TAKES, False),
+        (JOB + "CONFIG=$(mktemp)\n" + TAKES, False),
+        ("cat > conf/$A" + ODD + TAKES.replace("$CONFIG", "conf/$B"), False),
+        ("cat > conf/$A" + ODD + TAKES.replace("$CONFIG", "conf/$A"), True),
+        ("cat > $A.json" + ODD + TAKES.replace("$CONFIG", "$A.json"), True),
+        ("cat > $A.json" + ODD + TAKES.replace("$CONFIG", "$B.json"), False),
+        (CONFIG + EVEN + TAKES, True),
+        (EVEN + CONFIG + TAKES, True),
+    ],
+)
+def test_files_whose_names_are_unknown_are_one_where_the_same_unknown_names_them(
+    tmp_path: Path, script: str, is_read: bool
+) -> None:
+    (tmp_path / "run.sh").write_text(script, encoding="utf-8")
+    (tmp_path / "train.py").write_text("import deepspeed\n", encoding="utf-8")
+    found = [finding.rule for finding in check([tmp_path / "run.sh"]).findings]
+    assert ("batch-not-divisible" in found) is is_read

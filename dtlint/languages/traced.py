@@ -57,6 +57,22 @@ def path_from_folder(pieces: Sequence[Piece], moved: str = "") -> str:
     return posixpath.normpath(path) if "/../" in path else path
 
 
+def file_key(pieces: Sequence[Piece], moved: str = "") -> str:
+    """The name under which a file is kept that a script writes: its path, and where its own name is not known what
+    stands for it: two such files are one only where the same unknown names both.
+    """
+    path = path_from_folder(pieces, moved)
+    if path.rpartition("/")[2].partition(".")[0].strip("?"):
+        return path
+    unknowns = (piece for piece in pieces if piece.text is None)
+    return "".join((path, *(f"?<{_identity(piece)}>" for piece in unknowns)))
+
+
+def _identity(piece: Piece) -> str:
+    """What tells an unknown from others: what would tell it, else why and where it is not known."""
+    return piece.how or f"{piece.unknown} {piece.span.source.path} {piece.span.start}"
+
+
 class Word(NamedTuple):
     """One word of a command after expansion. `many`: it may stand for any number of words (an unquoted unknown,
     `"$@"`).

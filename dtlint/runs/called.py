@@ -15,7 +15,7 @@ from dtlint.frameworks.scripts import Start, started_script
 from dtlint.frameworks.step_devices import as_step
 from dtlint.languages.shell import no_file
 from dtlint.languages.shell.state import Caller
-from dtlint.languages.traced import Command, Script, World, is_elsewhere, path_from_folder
+from dtlint.languages.traced import Command, Script, World, file_key, is_elsewhere
 from dtlint.record import NamedTuple
 from dtlint.runs.candidates import Candidate
 from dtlint.runs.candidates import chain_of as chain_of
@@ -151,7 +151,7 @@ class Calls:
 
     def _source(self, start: Start, command: Command, reached: Reached, before: World) -> tuple[Source | None, str]:
         """The text of the script that is started, and a sentence if it is only likely to be the one."""
-        written = before.files.get(path_from_folder(start.path.pieces, command.folder))
+        written = before.files.get(file_key(start.path.pieces, command.folder))
         if written is not None:
             return written, ""
         tree = self.follower.tree

@@ -11,7 +11,7 @@ from dtlint.frameworks import Member, NamedFile, Reading
 from dtlint.frameworks.dotted_keys import without_part
 from dtlint.frameworks.mounts import host_path
 from dtlint.frameworks.torchtitan.spelling import REGISTRY_ROLE
-from dtlint.languages.traced import Word, is_elsewhere, literal_word, path_from_folder
+from dtlint.languages.traced import Word, file_key, is_elsewhere, literal_word
 from dtlint.runs.beside import accelerate_launch
 from dtlint.runs.candidates import Candidate as Candidate
 from dtlint.runs.configs import (
@@ -282,7 +282,7 @@ class Follower:
     def _resolve(self, named: NamedFile, candidate: Candidate) -> Source | None:
         if named.role == "deepspeed" and (inline := inline_config(named.path, candidate.script.path)) is not None:
             return inline
-        path = path_from_folder(named.path.pieces, candidate.moved)
+        path = file_key(named.path.pieces, candidate.moved)
         if path in candidate.world.files or path in candidate.world.unread:
             return candidate.world.files.get(path)
         found = self._located(named, candidate)

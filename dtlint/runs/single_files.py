@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dtlint.frameworks import NamedFile, Reading
-from dtlint.languages.traced import Word, path_from_folder
+from dtlint.languages.traced import Word, file_key
 from dtlint.runs.candidates import Candidate
 from dtlint.runs.configs import document_of
 from dtlint.runs.front_ends import reader_of
@@ -24,7 +24,7 @@ def overridden(reading: Reading, source: Source, candidate: Candidate) -> Readin
 
 def unread(named: NamedFile, candidate: Candidate) -> tuple[Source, Reading]:
     """What a DeepSpeed config leaves that cannot be read."""
-    why = candidate.world.unread.get(path_from_folder(named.path.pieces, candidate.moved), "")
+    why = candidate.world.unread.get(file_key(named.path.pieces, candidate.moved), "")
     return candidate.script, without_file(named.path, why)
 
 

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from dtlint.languages.shell.state import Shell
 from dtlint.languages.shell.text import Text, bounded, unknown
-from dtlint.languages.traced import Piece, path_from_folder
+from dtlint.languages.traced import Piece, file_key, path_from_folder
 from dtlint.source import Span
 
 MAX_FILES = 200
 """Most files that a script is followed to write."""
 
+NOTHING = "/dev/null"
+"""Is read as an empty file."""
+
 DEVICES = ("/dev/", "/proc/", "/sys/")
 
 
 def path_key(shell: Shell, text: Text) -> str:
-    """The name under which a file is kept: its path from the folder of the start, `?` for each unknown stretch."""
-    return path_from_folder(text, shell.folder)
+    """The name under which a file is kept: its path from the folder of the start, `?` for each unknown stretch, and
+    which unknown it is where nothing else names the file.
+    """
+    return file_key(text, shell.folder)
 
 
 def read_file(shell: Shell, path: Text, span: Span) -> Text | None:
@@ -24,6 +29,8 @@ def read_file(shell: Shell, path: Text, span: Span) -> Text | None:
     written = shell.files.get(key)
     if written is not None:
         return written
+    if key == NOTHING:
+        return ()
     if not key or "?" in key or key.startswith(DEVICES):
         return None
     source = shell.world.given.read_file(key) or shell.world.given.read_file(path_from_folder(path))
