@@ -64,6 +64,10 @@ def test_a_training_loop_of_an_imported_file(tree, start: str, more: str, files:
         ("from other import Arguments\n", 1),
         ('if __name__ == "__main__":\n    from other import Arguments\n    Arguments()\n', 0),
         ('if __name__ != "__main__":\n    from other import Arguments\n', 1),
+        (
+            'def __getattr__(name):\n    return load(name)\nif __name__ == "__main__":\n    from other import Arguments\n',
+            1,
+        ),
         ('from other import Arguments\nif "__main__" == __name__:\n    from other import Arguments\n', 1),
     ],
 )

@@ -124,7 +124,11 @@ class Module(NamedTuple):
 
     @property
     def followed(self) -> tuple[str, ...]:
-        """The imports that run where the module is imported."""
+        """The imports that run where the module is imported; all of one that hands names out when they are asked for (a
+        function `__getattr__`, PEP 562), which lists under its own start for checkers what those are.
+        """
+        if "__getattr__" in self.definitions:
+            return self.imports
         return tuple(name for name in self.imports if name not in self.started)
 
     @property
