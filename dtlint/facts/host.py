@@ -17,9 +17,9 @@ from dtlint.facts.registry import (
     over_completions,
     register,
 )
-from dtlint.frameworks import Member
+from dtlint.facts.variables import values_of
 from dtlint.plan import Plan
-from dtlint.value import Unknown, Value
+from dtlint.value import Unknown
 
 
 @register(
@@ -103,12 +103,7 @@ _ONE_THREADED = ("torchrun", "accelerate", "torch.distributed.launch")
 
 def _threads(plan: Plan) -> str | None:
     """What OMP_NUM_THREADS is where the launch starts, "" where it is known not to be set."""
-    for member in plan.collection("launch.environment"):
-        fields = member.fields if isinstance(member, Member) else {}
-        name, value = fields.get("name"), fields.get("value")
-        if isinstance(name, Value) and name.value == "OMP_NUM_THREADS" and isinstance(value, Value):
-            return str(value.value)
-    return None
+    return next((value for value in values_of(plan, "OMP_NUM_THREADS") if value is not None), None)
 
 
 def _longer(processes: int) -> float:

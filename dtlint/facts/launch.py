@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dtlint.facts.registry import FactValue, missing, register
+from dtlint.facts.variables import values_of
 from dtlint.frameworks import Member
 from dtlint.plan import Plan
 from dtlint.value import Unknown, Value
@@ -236,8 +237,7 @@ def in_norms(plan: Plan) -> FactValue:
 @register("launch.awaited_processes", "number", "processes", (), "torchrun-doc")
 def awaited_processes(plan: Plan) -> FactValue:
     """Processes that WORLD_SIZE tells each to wait for, where the launch sets it."""
-    members = [member for member in plan.collection("launch.environment") if isinstance(member, Member)]
-    told = next((_plain(member, "value") for member in members if _plain(member, "name") == "WORLD_SIZE"), "")
+    told = next(values_of(plan, "WORLD_SIZE"), None) or ""
     if told.isdecimal() and len(told) < LONGEST_COUNT:
         return int(told)
     return Unknown("the launch does not set WORLD_SIZE to a number")
@@ -299,8 +299,7 @@ def shares_gpus(plan: Plan) -> FactValue:
 
 def _hidden(plan: Plan) -> bool:
     """Whether the launch sets CUDA_VISIBLE_DEVICES to something that is not known."""
-    members = [member for member in plan.collection("launch.environment") if isinstance(member, Member)]
-    return any(_plain(member, "name") == VISIBLE and not _plain(member, "value") for member in members)
+    return any(not value for value in values_of(plan, VISIBLE))
 
 
 def _plain(member: Member, field: str) -> str:

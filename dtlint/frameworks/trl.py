@@ -9,8 +9,9 @@ from dtlint.frameworks import Claim, NamedFile, Reading
 from dtlint.frameworks.accelerate.launcher import GRAMMAR, read_launch
 from dtlint.frameworks.interpreter import program_name
 from dtlint.frameworks.options import canonical, known_head
+from dtlint.frameworks.reference_model import REFERENCE, unknown_reference
 from dtlint.languages.traced import Word, literal_word, setting_of
-from dtlint.value import Plain, Unknown
+from dtlint.value import Plain
 
 _TASKS = ("sft", "dpo", "grpo", "kto", "reward", "rloo", "distillation")
 _CONFIG = "--accelerate_config"
@@ -64,10 +65,9 @@ def read_launch_of_task(words: Sequence[Word]) -> Reading:
 def _reference(task: Word) -> tuple[Claim, ...]:
     name = task.text or ""
     if name == "distillation":
-        unknown = Unknown("how large the teacher is is not known", "--set model.reference_copies=N")
-        return (Claim("model.reference", unknown, name),)
+        return (Claim(REFERENCE, unknown_reference("how large the teacher is is not known"), name),)
     kept = _REFERENCES.get(name)
-    return () if kept is None else (Claim("model.reference", setting_of(task, kept), name),)
+    return () if kept is None else (Claim(REFERENCE, setting_of(task, kept), name),)
 
 
 def _name(words: Sequence[Word]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import cast
 
 from dtlint.facts import FACTS, fact, facts_of
+from dtlint.facts.variables import values_of
 from dtlint.frameworks import AUTO, Member
 from dtlint.interval import Interval, plain
 from dtlint.plan import Plan, vocabulary
@@ -96,12 +97,7 @@ class Scope:
 
     def environment(self, name: str) -> str | None:
         """What a program, or a file that the launcher exports, sets a variable to; None where neither does."""
-        for member in self.plan.collection("launch.environment"):
-            fields = member.fields if isinstance(member, Member) else {}
-            own, value = fields.get("name"), fields.get("value")
-            if isinstance(own, Value) and own.value == name and isinstance(value, Value) and value.value:
-                return str(value.value)
-        return None
+        return next((value for value in values_of(self.plan, name) if value), None)
 
     def _field(self, member: Member, name: str, field: str) -> Operand:
         found = member.fields.get(field)

@@ -5,7 +5,7 @@ what all of these give as an option counts before the file.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
@@ -44,13 +44,30 @@ class Told(NamedTuple):
     program: str
 
 
-def as_commanded(parts: Sequence[tuple[Source, Reading]], tree: Tree) -> list[tuple[Source, Reading]]:
+def commands_for(alone: Iterable[Sequence[tuple[Source, Reading]]], tree: Tree) -> tuple[Told, ...]:
+    """The commands in texts of the tree that start `accelerate launch`, read once for all configs that no launch names;
+    none where none of these is Accelerate's.
+    """
+    if not any(map(_is_of_accelerate, alone)):
+        return ()
+    files = islice((file for file in tree.listing.files if file.suffix in _TOLD_IN), MOST_SEARCHED)
+    speaking = (file for file in files if b"accelerate" in bytes_of(file, LARGEST))
+    return tuple(told for file in speaking for told in _told(file, tree))
+
+
+def _is_of_accelerate(parts: Sequence[tuple[Source, Reading]]) -> bool:
+    return bool(parts) and parts[0][1].layer == ACCELERATE
+
+
+def as_commanded(
+    parts: Sequence[tuple[Source, Reading]], commands: Sequence[Told], tree: Tree
+) -> list[tuple[Source, Reading]]:
     """A config that no launch names, without the settings that each command of a text gives which starts it, and
     without what nothing comes of in the programs that these start.
     """
-    if not parts or parts[0][1].layer != ACCELERATE:
+    if not _is_of_accelerate(parts):
         return list(parts)
-    told = list(_commands(parts[0][0], tree))
+    told = [each for each in commands if _names(each, parts[0][0], tree)]
     if not told:
         return list(parts)
     given = frozenset.intersection(*(frozenset(each.options) for each in told))
@@ -71,16 +88,6 @@ def _program(told: Told, tree: Tree) -> Source | None:
 def _open(claim: Claim, told: Told) -> Claim:
     why = f"{told.path}:{told.line} starts it with --{claim.name}, which counts before the file"
     return claim._replace(value=Unknown(why, f"--set {claim.setting}=..."))
-
-
-def _commands(config: Source, tree: Tree) -> Iterator[Told]:
-    """The commands in texts of the tree that name a config."""
-    name = PurePosixPath(config.path).name
-    files = (file for file in tree.listing.files if file.suffix in _TOLD_IN)
-    for file in islice(files, MOST_SEARCHED):
-        data = bytes_of(file, LARGEST)
-        if b"accelerate" in data and name.encode() in data:
-            yield from (told for told in _told(file, tree) if _names(told, config, tree))
 
 
 def _names(told: Told, config: Source, tree: Tree) -> bool:

@@ -23,7 +23,7 @@ from dtlint.runs.called import (
 )
 from dtlint.runs.changed import changed_by_any, changes_of
 from dtlint.runs.clash import port_clashes, with_clash, with_repeated_rank
-from dtlint.runs.commanded import as_commanded
+from dtlint.runs.commanded import as_commanded, commands_for
 from dtlint.runs.configs import read_config
 from dtlint.runs.engine_config import of_one_recipe
 from dtlint.runs.follow import Candidate, Follower, hosts_of
@@ -318,7 +318,8 @@ class Joiner:
         lone = changes_of(reading for parts in programs for _, reading in parts)
         changes = (*self._changes, *lone)
         tree = self._follower.tree
-        alone = [*(as_commanded(changed_by_any(parts, changes), tree) for parts in alone), *programs]
+        commands = commands_for(alone, tree)
+        alone = [*(as_commanded(changed_by_any(parts, changes), commands, tree) for parts in alone), *programs]
         recipes = [
             run for path, source in self._programs.items() if path not in launched for run in self._recipes(source)
         ]

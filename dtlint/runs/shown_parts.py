@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dtlint.frameworks import Claim, Reading
+from dtlint.frameworks.options import canonical
 from dtlint.value import Unknown, Value
 
 _COLLECTION = "program.unfrozen"
@@ -21,7 +22,7 @@ def _shown(readings: tuple[Reading, ...]) -> Iterator[str]:
     for member in (member for reading in readings for member in reading.collections.get(_COLLECTION, ())):
         flags = member.fields["flags"]
         if isinstance(flags, Value) and isinstance(flags.value, tuple):
-            yield from map(_spelled, map(str, flags.value))
+            yield from map(canonical, map(str, flags.value))
 
 
 def _without(reading: Reading, shown: frozenset[str]) -> Reading:
@@ -35,8 +36,4 @@ def _without(reading: Reading, shown: frozenset[str]) -> Reading:
 
 
 def _is_shown(claim: Claim, shown: frozenset[str]) -> bool:
-    return claim.setting == _RANK and isinstance(claim.value, Unknown) and _spelled(claim.name) in shown
-
-
-def _spelled(flag: str) -> str:
-    return flag.lstrip("-").replace("-", "_")
+    return claim.setting == _RANK and isinstance(claim.value, Unknown) and canonical(claim.name) in shown

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dtlint.frameworks import Claim
 from dtlint.frameworks.deepspeed.values import flag, known, number
 from dtlint.frameworks.dotted_keys import Keys, unread
+from dtlint.frameworks.reference_model import REFERENCE
 from dtlint.languages.json_tree import setting
 
-_SETTING = "model.reference"
 _KEPT: Mapping[str, str] = {
     "dpo": "adapters-off",
     "ipo": "adapters-off",
@@ -31,9 +31,9 @@ def reference(keys: Keys) -> Iterator[Claim]:
         return
     kept = _KEPT.get(str(node.value)) if node.kind == "string" else None
     if kept is None:
-        yield Claim(_SETTING, unread(node, "which model answers for the reference is not known"), "rl")
+        yield Claim(REFERENCE, unread(node, "which model answers for the reference is not known"), "rl")
         return
-    yield Claim(_SETTING, setting(node, "copy" if _has_its_own(keys, str(node.value)) else kept), "rl")
+    yield Claim(REFERENCE, setting(node, "copy" if _has_its_own(keys, str(node.value)) else kept), "rl")
     if kept == "by-weight":
         yield from _weight(keys)
 

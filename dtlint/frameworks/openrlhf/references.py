@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dtlint.frameworks import Claim
 from dtlint.frameworks.deepspeed.values import known, number
 from dtlint.frameworks.dotted_keys import Keys
+from dtlint.frameworks.reference_model import REFERENCE, unknown_reference
 from dtlint.languages.json_tree import Node, setting
 from dtlint.source import Span
-from dtlint.value import Origin, Unknown, written
+from dtlint.value import Unknown, written
 
-_SETTING = "model.reference"
 _COMPARING = (".train_dpo", ".train_kto")
 _DISTILLING = ".train_kd"
 _OWN = ("model.model_name_or_path", "pretrain")
@@ -29,9 +29,9 @@ def beside_the_only(keys: Keys, module: str, place: Span) -> Iterator[Claim]:
     """
     name = f".{module.replace('/', '.')}"
     if _DISTILLING in name:
-        yield Claim(_SETTING, _unknown(place, "how large the teacher is is not known"), module)
+        yield Claim(REFERENCE, unknown_reference("how large the teacher is is not known", place), module)
     elif any(each in name for each in _COMPARING):
-        yield Claim(_SETTING, _why_open(keys) or written("copy", place), module)
+        yield Claim(REFERENCE, _why_open(keys) or written("copy", place), module)
 
 
 def beside_the_actor(keys: Keys) -> Iterator[Claim]:
@@ -44,22 +44,18 @@ def beside_the_actor(keys: Keys) -> Iterator[Claim]:
         return
     further = _is_on(keys.node(*_TOGETHER)) and keys.node(*_REWARDS) is not None
     open_weight = weight is not None and known(number(weight)) is None
-    why = _unknown(switch.span, "the weight of the distance is not known") if open_weight else _why_open(keys)
-    yield Claim(_SETTING, why or setting(switch, "further" if further else "copy"), _WITH_ACTOR[-1])
+    why = unknown_reference("the weight of the distance is not known", switch.span) if open_weight else _why_open(keys)
+    yield Claim(REFERENCE, why or setting(switch, "further" if further else "copy"), _WITH_ACTOR[-1])
 
 
 def _why_open(keys: Keys) -> Unknown | None:
     """Why the reference model may be no copy of the one that trains, or be in main memory while it does not answer."""
     named, own, away = keys.node(*_NAMES), keys.node(*_OWN), keys.node(*_OFFLOADS)
     if away is not None:
-        return _unknown(away.span, "the reference model is offloaded")
+        return unknown_reference("the reference model is offloaded", away.span)
     if named is not None and (own is None or named.value != own.value or named.value is None):
-        return _unknown(named.span, "the reference model is another than the one that trains")
+        return unknown_reference("the reference model is another than the one that trains", named.span)
     return None
-
-
-def _unknown(place: Span, reason: str) -> Unknown:
-    return Unknown(reason, "--set model.reference_copies=N", Origin("written", place))
 
 
 def _is_on(node: Node | None) -> bool:

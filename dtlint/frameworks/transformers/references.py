@@ -10,11 +10,10 @@ from pathlib import PurePosixPath
 from dtlint.frameworks import Claim
 from dtlint.frameworks.flag_list import Flags, switch
 from dtlint.frameworks.options import Option, number
+from dtlint.frameworks.reference_model import REFERENCE, unknown_reference
 from dtlint.frameworks.transformers.adapters import KINDS, MODELS
 from dtlint.languages.traced import Word, setting_of
-from dtlint.value import Origin, Unknown
 
-SETTING = "model.reference"
 _TRL_SCRIPTS = "trl/scripts/"
 """TRL's own scripts keep the reference model whether it answers beforehand or not (trl/scripts/dpo.py)."""
 _WITHOUT_REFERENCE = ("orpo", "simpo")
@@ -61,15 +60,15 @@ def _llama_factory(flags: Flags) -> Claim | None:
     if stage is None or stage.value is None:
         return None
     if stage.value.text is None:
-        return Claim(SETTING, _unknown(stage, "the stage of training is not known"), stage.spelled)
+        return Claim(REFERENCE, unknown_reference("the stage of training is not known", stage.place), stage.spelled)
     name = stage.value.text
     if name == "dpo" and loss is not None and loss.value is not None:
         if loss.value.text is None:
-            return Claim(SETTING, _unknown(loss, "the loss is not known"), loss.spelled)
+            return Claim(REFERENCE, unknown_reference("the loss is not known", loss.place), loss.spelled)
         if loss.value.text in _WITHOUT_REFERENCE:
-            return Claim(SETTING, setting_of(loss.value, "none"), loss.spelled)
+            return Claim(REFERENCE, setting_of(loss.value, "none"), loss.spelled)
     if name == "ppo" and flags.word("reward-model-type") == "full":
-        return Claim(SETTING, setting_of(stage.value, "further"), stage.spelled)
+        return Claim(REFERENCE, setting_of(stage.value, "further"), stage.spelled)
     return _of_itself(flags, stage) if name in ("dpo", "kto", "ppo") else None
 
 
@@ -81,7 +80,7 @@ def _of_itself(flags: Flags, saying: Option) -> Claim:
     assert saying.value is not None
     text = kind.value.text if kind is not None and kind.value is not None else ""
     kept = "adapters-off" if text is None or text in _BY_ADAPTERS else "copy"
-    return Claim(SETTING, setting_of(saying.value, kept), saying.spelled)
+    return Claim(REFERENCE, setting_of(saying.value, kept), saying.spelled)
 
 
 def _swift(flags: Flags, script: Word) -> Claim | None:
@@ -92,19 +91,19 @@ def _swift(flags: Flags, script: Word) -> Claim | None:
     kept = _RLHF.get(name) if name is not None else None
     if kept is None:
         why = f"which models {name or 'it'} keeps beside the one that trains is not known"
-        return Claim(SETTING, Unknown(why, "--set model.reference_copies=N", Origin("written", word.place)), spelled)
+        return Claim(REFERENCE, unknown_reference(why, word.place), spelled)
     if told is not None and kept == "adapters-off":
         return _named(flags, told)
-    return Claim(SETTING, setting_of(word, kept), spelled)
+    return Claim(REFERENCE, setting_of(word, kept), spelled)
 
 
 def _named(flags: Flags, told: Option) -> Claim:
     """A reference model by its name: a copy where that is the model's own."""
     own = flags.first(MODELS)
     if told.value is None or own is None or own.value is None or told.value.shown != own.value.shown:
-        return Claim(SETTING, _unknown(told, "the reference model is another than the one that trains"), told.spelled)
-    return Claim(SETTING, setting_of(told.value, "copy"), told.spelled)
-
-
-def _unknown(option: Option, reason: str) -> Unknown:
-    return Unknown(reason, "--set model.reference_copies=N", Origin("written", option.place))
+        return Claim(
+            REFERENCE,
+            unknown_reference("the reference model is another than the one that trains", told.place),
+            told.spelled,
+        )
+    return Claim(REFERENCE, setting_of(told.value, "copy"), told.spelled)

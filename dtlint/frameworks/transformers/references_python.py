@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from dtlint.frameworks import Claim
 from dtlint.frameworks.pytorch.model_loading import LOADERS
+from dtlint.frameworks.reference_model import REFERENCE, unknown_reference
 from dtlint.languages.python.calls import Call, argument, call_at, called, calls, passed
 from dtlint.languages.python.constants import live_ways
 from dtlint.languages.python.instances import foreign_bases, instances, with_bases
@@ -14,9 +15,8 @@ from dtlint.languages.python.places import Place, place_of
 from dtlint.languages.python.program import Program, all_modules, subclasses
 from dtlint.languages.python.reach import stands
 from dtlint.languages.python.tree import Module, Scope
-from dtlint.value import Origin, Setting, Unknown, Value, written
+from dtlint.value import Setting, Value, written
 
-_SETTING = "model.reference"
 _COMPARING = ("trl.DPOTrainer", "trl.KTOTrainer", "trl.BCOTrainer")
 """Trainers that take a reference model, and make one of the model where none is passed and no adapters train
 (trainer/dpo_trainer.py, kto_trainer.py and bco_trainer.py of trl 0.9.6, 0.15.2 and 0.24.0)."""
@@ -52,7 +52,9 @@ def reference_claims(program: Program) -> Iterator[Claim]:
         return
     first, setting = kept[0]
     alike = len({each.value if isinstance(each, Value) else None for _, each in kept}) == 1
-    yield Claim(_SETTING, setting if alike else _unknown(first, "one of several trainers runs"), first.name)
+    yield Claim(
+        REFERENCE, setting if alike else unknown_reference("one of several trainers runs", first.head), first.name
+    )
 
 
 def _of_own_classes(program: Program) -> Iterator[tuple[Call, Setting]]:
@@ -63,7 +65,10 @@ def _of_own_classes(program: Program) -> Iterator[tuple[Call, Setting]]:
         for owner, place in _built(program, name):
             call = call_at(place, name)
             own = any(f"{each.name}.__init__" in module.definitions for module, each in owner)
-            yield call, _unknown(call, "a trainer of the program's own is made") if own else _kept(call, program)
+            yield (
+                call,
+                unknown_reference("a trainer of the program's own is made", call.head) if own else _kept(call, program),
+            )
 
 
 def _built(program: Program, name: str) -> Iterator[tuple[list[tuple[Module, Scope]], Place]]:
@@ -80,19 +85,19 @@ def _built(program: Program, name: str) -> Iterator[tuple[list[tuple[Module, Sco
 
 def _kept(call: Call, program: Program) -> Setting:
     if call.name in _TEACHING:
-        return _unknown(call, "how large the teacher is is not known")
+        return unknown_reference("how large the teacher is is not known", call.head)
     if call.name not in _COMPARING:
         further = any(name in call.keywords for name in _FURTHER)
         return written("further" if further and _KEPT[call.name] == "adapters-off" else _KEPT[call.name], call.head)
     if call.open:
-        return _unknown(call, f"{call.open} may pass a reference model")
+        return unknown_reference(f"{call.open} may pass a reference model", call.head)
     ends = _ends(call, _REFERENCE, 1)
     if all(_is_none(end) for end in ends):
         return written("none" if _trains_adapters(call) else "adapters-off", call.head)
     copies = [end for end in ends if not _is_none(end)]
     if all(_is_copy(end, call, program) for end in copies):
         return written("copy" if len(copies) == len(ends) else "adapters-off", call.head)
-    return _unknown(call, "the reference model may be another than the one that trains")
+    return unknown_reference("the reference model may be another than the one that trains", call.head)
 
 
 def _ends(call: Call, name: str, position: int) -> list[Place | None]:
@@ -134,7 +139,3 @@ def _trains_adapters(call: Call) -> bool:
     """Whether the trainer certainly adds adapters to the model."""
     ends = _ends(call, "peft_config", len(call.positional))
     return bool(ends) and all(end is not None and called(end) == _ADAPTERS for end in ends)
-
-
-def _unknown(call: Call, reason: str) -> Unknown:
-    return Unknown(reason, "--set model.reference_copies=N", Origin("written", call.head))
