@@ -363,13 +363,14 @@ def _exchanged_in(place: Place, node: ast.Call) -> set[str]:
     """The operations that a call may lead to, by a function or the forward pass of a criterion of the program; in that
     of a model it is no loss that the ranks exchange, but what experts are sent.
     """
-    found = Search(place.program).operations(place)
+    search = Search(place.program)
+    found = search.operations(place)
     for owner in instances(place.at(node.func)):
         for each in with_bases(place, owner.definition):
             forward = each.module.definitions.get(f"{each.scope.name}.forward")
             called_in = forward.sites if forward is not None else ()
             inner = (place_of(place.program, each.module, site) for site in called_in)
-            found |= set().union(*(Search(place.program).operations(item) for item in inner)) - _SENDING
+            found |= set().union(*(search.operations(item) for item in inner)) - _SENDING
     return found
 
 

@@ -10,9 +10,9 @@ from dtlint.frameworks.code.objects import kinds
 from dtlint.frameworks.pytorch.exchange import ALL_REDUCE
 from dtlint.frameworks.pytorch.names import DDP, FSDP1, FSDP2
 from dtlint.languages.python.bindings import dotted
-from dtlint.languages.python.called import argument_node
 from dtlint.languages.python.calls import Call, calls
 from dtlint.languages.python.editing import dropped, standing, without_factor
+from dtlint.languages.python.entered import passed_on_entry
 from dtlint.languages.python.excluding import kept_apart
 from dtlint.languages.python.names import lookup, qualified
 from dtlint.languages.python.places import Frame, Place, place_of
@@ -306,7 +306,6 @@ def _before(node: ast.AugAssign) -> ast.Name:
 
 
 def _of_parameter(place: Place, name: str, depth: int) -> Iterator[Factor]:
-    frame = next((item for item in reversed(place.frames) if item.scope is place.scope), None)
-    passed_node = argument_node(frame.scope, name, frame.call.node) if frame is not None else None
-    if frame is not None and passed_node is not None:
-        yield from factors(frame.call._replace(node=passed_node, budget=place.budget), depth + 1)
+    passed = passed_on_entry(place, name)
+    if passed is not None:
+        yield from factors(passed, depth + 1)

@@ -14,6 +14,7 @@ from dtlint.languages.python.callers import callers
 from dtlint.languages.python.calls import called
 from dtlint.languages.python.choices import options
 from dtlint.languages.python.constants import evaluate
+from dtlint.languages.python.entered import passed_on_entry
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.names import lookup, qualified
 from dtlint.languages.python.places import Budget, Frame, Place, place_of
@@ -157,7 +158,8 @@ def _bound_to(place: Place, name: str, path: _Path) -> list[_Part]:
             found += _updated(inner, binding.node, name, path)
         else:
             found.append((inner, (*binding.path, *path)))
-    return found or [(outside, path) for outside in _passed(place, name)]
+    outside = None if found else passed_on_entry(place, name)
+    return found if outside is None else [(outside, path)]
 
 
 def _updated(place: Place, node: ast.AugAssign, name: str, path: _Path) -> list[_Part]:
@@ -167,13 +169,6 @@ def _updated(place: Place, node: ast.AugAssign, name: str, path: _Path) -> list[
         return [(before, path), (place.at(node.value), ())]
     scaled = _is_factor if isinstance(node.op, ast.Mult) else is_accumulation
     return [(before if scaled(place.at(node.value)) else place, path)]
-
-
-def _passed(place: Place, name: str) -> list[Place]:
-    """What the call that led into a function passes for its parameter."""
-    frame = next((item for item in reversed(place.frames) if item.scope is place.scope), None)
-    node = argument_node(frame.scope, name, frame.call.node) if frame is not None else None
-    return [frame.call._replace(node=node, budget=place.budget)] if frame is not None and node is not None else []
 
 
 def _is_mean_call(place: Place, node: ast.Call, path: _Path, depth: int) -> bool:

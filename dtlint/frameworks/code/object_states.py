@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from dtlint.frameworks.code.objects import set_in
 from dtlint.languages.python.bindings import dotted, enclosing_class, receiver
+from dtlint.languages.python.entered import entry
 from dtlint.languages.python.instances import instances
 from dtlint.languages.python.places import Frame, Place, place_of
 from dtlint.languages.python.program import Program, of_file
@@ -61,12 +62,10 @@ def holder_of(attribute: Place) -> Place | None:
     name, function = dotted(place.node), enclosing_function(place.scope)
     if function is None or name != receiver(function):
         return place if name else None
-    frame = next((item for item in reversed(place.frames) if item.scope is function), None)
-    entry = frame.call.node if frame is not None else None
-    called = entry.func if isinstance(entry, ast.Call) else entry
-    if frame is None or not isinstance(called, ast.Attribute):
-        return place
-    return frame.call.at(called.value)
+    call = entry(place, function)
+    node = call.node if call is not None else None
+    called = node.func if isinstance(node, ast.Call) else node
+    return call.at(called.value) if call is not None and isinstance(called, ast.Attribute) else place
 
 
 def _entered(inside: Place, holder: Place, levels: int) -> Iterator[tuple[Frame, ...]]:

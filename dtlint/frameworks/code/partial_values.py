@@ -15,6 +15,7 @@ from dtlint.frameworks.pytorch.step_area import called_function
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.called import argument_node
 from dtlint.languages.python.calls import called
+from dtlint.languages.python.entered import entry
 from dtlint.languages.python.instances import method
 from dtlint.languages.python.names import attribute_bindings
 from dtlint.languages.python.places import Frame, Place, place_of
@@ -234,14 +235,14 @@ def _of_name(place: Place, name: str, measured: bool) -> Partial | list[Place]:
 
 def _passed(place: Place, name: str) -> Partial | list[Place]:
     """What the call that led into a function passes for its parameter; what it measured there on its own batch."""
-    frame = next((item for item in reversed(place.frames) if item.scope is place.scope), None)
-    node = argument_node(frame.scope, name, frame.call.node) if frame is not None else None
-    if frame is None or node is None:
+    call = entry(place, place.scope)
+    node = argument_node(place.scope, name, call.node) if call is not None else None
+    if call is None or node is None:
         return []
-    measured = measured_in_turn(frame.call, node)
+    measured = measured_in_turn(call, node)
     if measured is not None:
         return Partial("dealt", measured, "each rank goes through its own share of these")
-    return [frame.call.at(node)]
+    return [call.at(node)]
 
 
 def _of_attribute(place: Place) -> Partial | list[Place]:

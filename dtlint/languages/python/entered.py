@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from dtlint.languages.python.bindings import dotted
-from dtlint.languages.python.called import annotated_word
+from dtlint.languages.python.called import annotated_word, argument_node
 from dtlint.languages.python.callers import callers, namesakes
 from dtlint.languages.python.handed_over import handed_over_calls
 from dtlint.languages.python.names import qualified
@@ -52,11 +52,23 @@ def called_at(call: Place) -> str:
     return f"called at {span.source.path}:{span.line}"
 
 
+def entry(place: Place, function: Scope) -> Place | None:
+    """The call through which a function was entered on the way to a place, the last of several."""
+    return next((frame.call for frame in reversed(place.frames) if frame.scope is function), None)
+
+
+def passed_on_entry(place: Place, name: str) -> Place | None:
+    """What the call through which the function of a place was entered passes for its parameter."""
+    call = entry(place, place.scope)
+    node = argument_node(place.scope, name, call.node) if call is not None else None
+    return call._replace(node=node, budget=place.budget) if call is not None and node is not None else None
+
+
 def calls_of(place: Place, function: Scope) -> list[Place]:
     """The calls of a function: that through which it was entered, else all of the program."""
-    frame = next((frame for frame in reversed(place.frames) if frame.scope is function), None)
-    if frame is not None:
-        return [frame.call]
+    call = entry(place, function)
+    if call is not None:
+        return [call]
     if not place.budget.spend():
         return []
     wanted = Definition(place.module, function)
