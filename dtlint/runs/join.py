@@ -27,6 +27,7 @@ from dtlint.runs.commanded import as_commanded, commands_for
 from dtlint.runs.configs import read_config
 from dtlint.runs.engine_config import of_one_recipe
 from dtlint.runs.follow import Candidate, Follower, hosts_of
+from dtlint.runs.import_roots import import_roots
 from dtlint.runs.kinds import may_be_manifest, may_start
 from dtlint.runs.launches import Found
 from dtlint.runs.lost import is_cut_off, lost_words
@@ -327,11 +328,12 @@ class Joiner:
 
     def _lone_programs(self, used: set[str]) -> list[list[tuple[Source, Reading]]]:
         """The programs that no launch uses and that tell of training, each with what it is read together with."""
-        untold = [
+        lone = [
             source
             for path, source in self._programs.items()
             if path not in used and not functions_in(source, self._follower.tree)
         ]
+        untold = import_roots(lone, self._launched_programs(), self._follower.tree)
         passed = [(source, words_of(source, self._follower.starts)) for source in untold]
         self._read_ahead(passed)
         found = []
@@ -342,6 +344,10 @@ class Joiner:
                     [(each if each.path in self._follower.configs else source, reading) for each, reading in parts]
                 )
         return found
+
+    def _launched_programs(self) -> list[Source]:
+        launches = (each for each in self._launches if not each.companion)
+        return [source for each in launches for source, _ in self._follower.programs_of(each)]
 
     def _recipes(self, source: Source) -> list[Run]:
         """A run for each config function of a file that no launch names."""

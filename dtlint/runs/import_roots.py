@@ -1,0 +1,60 @@
+"""Which of several Python files are read as programs: those that none of the others imports, and those that start
+themselves. What another one imports is read with it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+
+from dtlint.languages.python.tree import Module, is_start
+from dtlint.runs.programs import module_in, program_of
+from dtlint.runs.tree import Tree
+from dtlint.source import Source
+
+_LOOPS = (ast.For, ast.While, ast.With)
+
+
+def import_roots(programs: Sequence[Source], others: Iterable[Source], tree: Tree) -> list[Source]:
+    """The `programs` that no other one of them and none of the `others` imports, and those that start themselves. Of
+    files that import each other the first one stays.
+    """
+    passive = [each for each in programs if not _starts_itself(module_in(tree, each))]
+    if not passive:
+        return list(programs)
+    importers = dict.fromkeys((*others, *programs))
+    imported = {each.path: _imported(each, tree) for each in importers}
+    order = {each.path: number for number, each in enumerate(importers)}
+    inner = {
+        each.path
+        for each in passive
+        if any(
+            each.path in imported[path] and (path not in imported[each.path] or order[path] < order[each.path])
+            for path in order
+            if path != each.path
+        )
+    }
+    return [each for each in programs if each.path not in inner]
+
+
+def _imported(entry: Source, tree: Tree) -> frozenset[str]:
+    return frozenset(module.source.path for module in program_of(entry, tree).modules.values())
+
+
+def _starts_itself(module: Module) -> bool:
+    """Whether a file does more than define when it is run: it tests for its start, loops, or calls what it defines. Of
+    one that cannot be read nobody knows.
+    """
+    if module.problems:
+        return True
+    body = module.top.node.body if isinstance(module.top.node, ast.Module) else []
+    return any(_acts(statement, module) for statement in body)
+
+
+def _acts(statement: ast.stmt, module: Module) -> bool:
+    if isinstance(statement, ast.If):
+        return is_start(statement.test)
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        called = statement.value.func
+        return isinstance(called, ast.Name) and called.id in module.definitions
+    return isinstance(statement, _LOOPS)
