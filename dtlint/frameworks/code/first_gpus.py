@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from dtlint.frameworks.code.with_blocks import with_blocks
 from dtlint.frameworks.pytorch.step_area import called_function
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.callers import callers
@@ -28,8 +29,8 @@ _MAX_DEPTH = 3
 
 def blocks_around(place: Place) -> Iterator[Place]:
     """The devices under which the blocks around a call make their tensors: `with torch.device("cuda"):`."""
-    for block in ast.walk(place.scope.node):
-        if isinstance(block, ast.With) and any(node is place.node for part in block.body for node in ast.walk(part)):
+    for block in with_blocks(place):
+        if any(node is place.node for part in block.body for node in ast.walk(part)):
             yield from (place.at(item.context_expr) for item in block.items if _is_device(place.at(item.context_expr)))
 
 

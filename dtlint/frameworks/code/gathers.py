@@ -16,6 +16,7 @@ from dtlint.frameworks.code.passes import FROZEN, without_gradients
 from dtlint.frameworks.code.plain_gathers import GATHERS, TORCH, Plain, plain_gather, puts_back
 from dtlint.frameworks.code.ranks import asks_for_ranks
 from dtlint.frameworks.code.trained_together import are_trained_together
+from dtlint.frameworks.code.with_blocks import with_blocks
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import argument, call_at, called
 from dtlint.languages.python.places import Budget, Place, place_of
@@ -231,9 +232,10 @@ def _computes_loss(place: Place) -> bool:
 
 def _frozen(place: Place) -> set[str]:
     """The names that a function binds in blocks without gradients."""
-    blocks = [node for node in ast.walk(place.scope.node) if isinstance(node, ast.With)]
     cut = [
-        block for block in blocks if any(FROZEN.search(place.module.text(item.context_expr)) for item in block.items)
+        block
+        for block in with_blocks(place)
+        if any(FROZEN.search(place.module.text(item.context_expr)) for item in block.items)
     ]
     names = (node for block in cut for node in ast.walk(block) if isinstance(node, ast.Name | ast.Attribute))
     return {dotted(node) for node in names if isinstance(node.ctx, ast.Store)}

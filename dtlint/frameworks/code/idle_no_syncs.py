@@ -15,6 +15,7 @@ from dtlint.frameworks.code.microsteps import SILENCERS, holds_on, is_inside, no
 from dtlint.frameworks.code.objects import wrapped_kinds
 from dtlint.frameworks.code.passes import mentions_result, results_of, without_gradients
 from dtlint.frameworks.code.silenced_containers import runs, silenced_containers
+from dtlint.frameworks.code.with_blocks import with_blocks
 from dtlint.frameworks.pytorch.rank_count import names_ranks
 from dtlint.frameworks.pytorch.step_area import called_function
 from dtlint.languages.python.bindings import dotted, last_word
@@ -91,7 +92,7 @@ def _silenced(place: Place) -> ast.expr | None:
 def _blocks(place: Place) -> Iterator[ast.With]:
     """The `with` statements of the function that enter a no_sync, called there or bound to a name before."""
     here = outermost(place)
-    for block in (node for node in ast.walk(here.scope.node) if isinstance(node, ast.With)):
+    for block in with_blocks(here):
         if any(_enters(here, item.context_expr) for item in block.items) or _is_stacked(here, block):
             yield block
 
@@ -238,11 +239,10 @@ def _name_outside(function: Scope, call: ast.AST, model: str) -> str:
 
 def _may_be_silent(place: Place) -> bool:
     """Whether a call may stand in a block that turns the exchange off."""
-    blocks = (block for block in ast.walk(place.scope.node) if isinstance(block, ast.With))
     return any(
         _may_silence(place, item.context_expr)
-        for block in blocks
-        if any(place.node is node for part in block.body for node in ast.walk(part))
+        for block in with_blocks(place)
+        if is_inside(place.node, block) and any(place.node is node for part in block.body for node in ast.walk(part))
         for item in block.items
     )
 

@@ -11,6 +11,7 @@ from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.code.loss_factors import AVERAGING
 from dtlint.frameworks.code.mentions import mentions
 from dtlint.frameworks.code.microsteps import is_inside
+from dtlint.frameworks.code.with_blocks import with_blocks
 from dtlint.frameworks.pytorch.names import FSDP1, FSDP2, PRECISIONS, converted
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import Call, argument, call_at, called, calls, passed
@@ -67,7 +68,7 @@ def _unscaled(program: Program) -> Iterator[Member]:
 
 def block_of(call: Call) -> ast.With | None:
     """The block that enters a context where it is made, None for one that is made elsewhere."""
-    return next((each for each in _blocks(call.place) if _enters(each, call.place.node)), None)
+    return next((each for each in with_blocks(call.place) if _enters(each, call.place.node)), None)
 
 
 def goes_backward(place: Place, block: ast.With) -> bool:
@@ -88,10 +89,6 @@ def _names_in(nodes: Sequence[ast.AST]) -> set[str]:
 
 def _bound_by(block: ast.With) -> set[str]:
     return _names_in([target for node in ast.walk(block) for target in _targets(node)])
-
-
-def _blocks(place: Place) -> Iterator[ast.With]:
-    return (node for node in ast.walk(place.scope.node) if isinstance(node, ast.With))
 
 
 def _enters(block: ast.With, call: ast.AST) -> bool:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from dtlint.frameworks.code.microsteps import is_inside
+from dtlint.frameworks.code.with_blocks import with_blocks
 from dtlint.frameworks.pytorch.step_area import called_function
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.called import argument_node, given_to
@@ -26,9 +27,11 @@ CALLS_NOTHING = frozenset(
 
 def without_gradients(place: Place) -> bool:
     """Whether a call stands in a block or a function without gradients (`with torch.no_grad()`, `@torch.no_grad()`)."""
-    blocks = (block for block in ast.walk(place.scope.node) if isinstance(block, ast.With))
     texts = [
-        place.module.text(item.context_expr) for block in blocks if is_inside(place.node, block) for item in block.items
+        place.module.text(item.context_expr)
+        for block in with_blocks(place)
+        if is_inside(place.node, block)
+        for item in block.items
     ]
     function = enclosing_function(place.scope)
     decorators = (

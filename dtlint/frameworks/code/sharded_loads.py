@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
+from dtlint.frameworks.code.with_blocks import with_blocks
 from dtlint.frameworks.pytorch.model_loading import tells_arguments
 from dtlint.frameworks.pytorch.step_area import called_function
 from dtlint.languages.python.bindings import dotted
@@ -39,7 +40,7 @@ def _is_model(name: str) -> bool:
 
 
 def _is_switched(place: Place, call: ast.Call) -> bool:
-    around = (node for node in ast.walk(place.scope.node) if isinstance(node, ast.With) and _holds(node, call))
+    around = (node for node in with_blocks(place) if _holds(node, call))
     return any(_SWITCHED.search(ast.unparse(item.context_expr)) for node in around for item in node.items)
 
 

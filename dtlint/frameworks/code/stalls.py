@@ -12,6 +12,7 @@ from dtlint.frameworks.code.microsteps import is_inside
 from dtlint.frameworks.code.ranks import asks_for_ranks
 from dtlint.frameworks.code.trials import is_trial, measures
 from dtlint.frameworks.code.waits import wait_beside
+from dtlint.frameworks.code.with_blocks import with_blocks
 from dtlint.frameworks.pytorch.step_area import called_function
 from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.callers import callers
@@ -20,7 +21,7 @@ from dtlint.languages.python.editing import dropped, standing
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Place, place_of
-from dtlint.languages.python.program import Definition, Program, definition, of_file
+from dtlint.languages.python.program import Definition, Program, definition
 from dtlint.languages.python.reach import enclosing_function, stands
 from dtlint.languages.python.tree import Guard, Module, Scope, Site
 from dtlint.record import NamedTuple
@@ -242,14 +243,8 @@ def _updates(loop: ast.AST) -> bool:
 
 def _is_profiled(place: Place, loop: ast.AST) -> bool:
     """Whether a loop runs inside `with torch.profiler.profile(...)`: it is there to be measured step by step."""
-    function = place.scope.node
-    blocks = of_file(place.program, "with blocks", function, lambda: _with_blocks(function))
-    around = (item.context_expr for block in blocks if is_inside(loop, block) for item in block.items)
+    around = (item.context_expr for block in with_blocks(place) if is_inside(loop, block) for item in block.items)
     return any(called(place.at(node)).startswith(_PROFILERS) for node in around)
-
-
-def _with_blocks(function: ast.AST) -> tuple[ast.With, ...]:
-    return tuple(node for node in ast.walk(function) if isinstance(node, ast.With))
 
 
 def _waits_anyway(loop: ast.AST, call: ast.AST) -> bool:

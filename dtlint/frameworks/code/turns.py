@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from dtlint.frameworks.code.with_blocks import with_blocks
 from dtlint.frameworks.pytorch.step_area import called_function
 from dtlint.languages.python.bindings import last_word
 from dtlint.languages.python.places import Place, place_of
@@ -62,5 +63,6 @@ def _waits(place: Place) -> bool:
 
 def _statement(place: Place, site: Site) -> ast.With | None:
     """The `with` statement whose context a call makes."""
-    statements = (node for node in ast.walk(place.scope.node) if isinstance(node, ast.With))
-    return next((each for each in statements if any(item.context_expr is site.node for item in each.items)), None)
+    return next(
+        (each for each in with_blocks(place) if any(item.context_expr is site.node for item in each.items)), None
+    )
