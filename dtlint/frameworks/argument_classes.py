@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from dtlint.languages.python.callers import callers
-from dtlint.languages.python.program import Definition, Program, is_entry
+from dtlint.languages.python.program import Definition, Program, is_entry, of_file
 from dtlint.languages.python.tree import Argument, Module
 
 _TYPES = ("annotation", "returns")
@@ -57,8 +57,8 @@ def _class_of(program: Program, argument: Argument) -> str:
 def _uses(program: Program, module: Module, name: str) -> bool:
     if name not in module.source.text:
         return False
-    found = (node for node in _running(module.top.node, name) if _last_name(node) == name)
-    return any(_may_run(program, module, node) for node in found)
+    mentions = of_file(program, "names that something runs", module.top, lambda: _running(module.top.node))
+    return any(_may_run(program, module, node) for node in mentions.get(name, ()))
 
 
 def _may_run(program: Program, module: Module, node: ast.AST) -> bool:
@@ -76,17 +76,22 @@ def _may_run(program: Program, module: Module, node: ast.AST) -> bool:
     return all(callers(program, Definition(module, scope)) for scope in around)
 
 
-def _running(node: ast.AST, name: str) -> Iterator[ast.AST]:
-    """The nodes of a tree but for those of types, and for what a class of this name is derived from."""
-    left = [node]
+def _running(tree: ast.AST) -> Mapping[str, Sequence[ast.AST]]:
+    """The names and attributes of a tree by their last word, but for those of types; what a class is derived from is
+    no use of its own name.
+    """
+    found: dict[str, list[ast.AST]] = {}
+    left = [(tree, frozenset[str]())]
     while left:
-        here = left.pop()
-        yield here
-        own = isinstance(here, ast.ClassDef) and here.name == name
+        here, own = left.pop()
+        name = _last_name(here)
+        if name and name not in own:
+            found.setdefault(name, []).append(here)
         for field, value in ast.iter_fields(here):
-            inner = value if isinstance(value, list) else [value]
-            told = field in _TYPES or (own and field == "bases")
-            left.extend(each for each in inner if isinstance(each, ast.AST) and not told)
+            inner = [] if field in _TYPES else value if isinstance(value, list) else [value]
+            around = own | {here.name} if isinstance(here, ast.ClassDef) and field == "bases" else own
+            left.extend((each, around) for each in inner if isinstance(each, ast.AST))
+    return found
 
 
 def _last_name(node: ast.AST) -> str:
