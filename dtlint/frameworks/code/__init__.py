@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 from dtlint.frameworks import STEP_LOOPS, Member
 from dtlint.languages.python.empty_objects import stopped_before
 from dtlint.languages.python.own_start import is_of_own_start
 from dtlint.languages.python.places import site_at
 from dtlint.languages.python.program import Program, holder_of
+from dtlint.languages.python.sharing import kept
 from dtlint.languages.python.uncalled import uncalled
 from dtlint.languages.python.unpassed import unpassed
 from dtlint.languages.python.unset import unset
@@ -30,8 +32,13 @@ def collections(program: Program) -> Mapping[str, tuple[Member, ...]]:
     if any(len(module.called.get("backward", ())) > MAX_PASSES for module in program.modules.values()):
         return {}
     words = {word for module in program.modules.values() for word in module.called}
-    found = ((name, _of_this(program, collect(program))) for name, collect in _collectors(words))
+    found = ((name, _of_this(program, _collected(program, name, collect))) for name, collect in _collectors(words))
     return {name: tuple(_placed(program, each) for each in members) for name, members in found if members}
+
+
+def _collected(program: Program, name: str, collect: Collector) -> tuple[Member, ...]:
+    """What a collector finds; or what it found for another launch of the script, if that answers alike."""
+    return kept(program, (name, program.entry, program.main.top), partial(collect, program))
 
 
 def _of_this(program: Program, members: tuple[Member, ...]) -> tuple[Member, ...]:

@@ -16,6 +16,7 @@ from dtlint.languages.python.bindings import last_word
 from dtlint.languages.python.places import Budget, Place, place_of
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import stands
+from dtlint.languages.python.sharing import kept
 from dtlint.languages.python.tree import Guard, Scope, Site
 from dtlint.record import NamedTuple
 
@@ -44,7 +45,11 @@ class Missed(NamedTuple):
 
 def missed_collectives(program: Program) -> tuple[Missed, ...]:
     """The first call behind each such condition."""
-    return tuple(islice(_missed(program, lambda test: known_in_part(test) or own_batch(test)), MAX_FOUND))
+    return tuple(islice(_missed(program, _known_by_some), MAX_FOUND))
+
+
+def _known_by_some(test: Place) -> Partial | None:
+    return known_in_part(test) or own_batch(test)
 
 
 def missed_by_batch(program: Program) -> tuple[Missed, ...]:
@@ -89,8 +94,15 @@ def _cause(place: Place, guard: Guard, known: dict[int, Partial | None], ask: As
         return None
     if id(guard.test) not in known:
         asked = place._replace(node=guard.test, guards=(), budget=Budget())
-        known[id(guard.test)] = ask(asked)
+        known[id(guard.test)] = _asked(asked, ask)
     return known[id(guard.test)]
+
+
+def _asked(test: Place, ask: Ask) -> Partial | None:
+    """What is asked of a condition; or what was found for another launch of the script, if that answers alike."""
+    program = test.program
+    key = (ask.__name__, program.entry, program.main.top, test.module.name, test.scope, test.node)
+    return kept(program, key, lambda: ask(test), lambda: test.budget.left >= 0)
 
 
 def _is_for_some(place: Place) -> bool:
