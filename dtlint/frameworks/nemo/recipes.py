@@ -88,9 +88,12 @@ BRIDGE: Table = {
     "tokenizer.vocab_size": Meaning("model.vocab"),
     "optimizer.optimizer": Meaning("optimizer.name", word),
     "optimizer.clip_grad": Meaning("optimizer.clip", number),
+    "ddp.num_distributed_optimizer_instances": Meaning("sharding.instances"),
     **_model("model"),
 }
-"""NVIDIA-NeMo/Megatron-Bridge 067f987 src/megatron/bridge/training/config.py."""
+"""NVIDIA-NeMo/Megatron-Bridge 067f987 src/megatron/bridge/training/config.py, and initialize.py, which hands the
+instances of the optimizer to Megatron-Core's groups.
+"""
 
 _PARALLELISMS = {
     "tensor_parallelism": "tensor_model_parallel_size", "pipeline_parallelism": "pipeline_model_parallel_size",
