@@ -27,6 +27,7 @@ _SHAPE = {
     "num_layers": "model.layers", "hidden_size": "model.hidden", "ffn_hidden_size": "model.ffn",
     "num_attention_heads": "model.heads", "num_query_groups": "model.kv_heads", "kv_channels": "model.head_dim",
     "num_moe_experts": "model.experts", "moe_router_topk": "model.experts_per_token", "vocab_size": "model.vocab",
+    "moe_ffn_hidden_size": "model.expert_ffn", "moe_shared_expert_intermediate_size": "model.shared_expert_ffn",
 }  # fmt: skip
 _GRANULARITY: dict[str, Plain] = {"selective": "selective", "full": "full", "none": "none"}
 
