@@ -502,7 +502,9 @@ class TestFilesOverRecipes:
     def test_words_stand_over_it_and_statements_behind_it(self, tmp_path: Path) -> None:
         body = f"{AT_ONCE}\n        cfg.model.pipeline_model_parallel_size = 1"
         launch = LAUNCH_OVER.format(words="model.tensor_model_parallel_size=8")
-        found = run(tmp_path, {"train.py": OVER.format(kind="str", body=body), "over.yaml": OVER_FILE, "run.sh": launch})
+        found = run(
+            tmp_path, {"train.py": OVER.format(kind="str", body=body), "over.yaml": OVER_FILE, "run.sh": launch}
+        )
         assert shown(found, "parallel.tensor", "parallel.pipeline", "batch.micro") == [8, 1, 2]
 
     def test_one_that_is_not_here_or_one_of_several_tells_nothing(self, tmp_path: Path) -> None:
