@@ -55,7 +55,7 @@ def known_ways(plan: Plan) -> FactValue:
     "megatron-parallel-state",
 )
 def expert_data(plan: Plan) -> FactValue:
-    """The ranks that hold one expert's same part: world / (ETP x EP x PP), whatever the layers beside the experts have."""
+    """The ranks that hold one expert's same part: world / (ETP x EP x PP), whatever the other layers have."""
     names = ("parallel.world_size", "parallel.pipeline", "parallel.expert", "parallel.expert_tensor")
     missing = first_unknown(plan, *names)
     if missing is not None:
