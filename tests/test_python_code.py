@@ -512,6 +512,22 @@ def test_gradients_that_are_multiplied_back(after: str, wrong: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("shown", "wrong"),
+    [
+        ("loss.item() / world", False),
+        ("loss.detach().mean() / world", False),
+        ("model(x).mean() / world", True),
+        ("model(x.detach()).mean() / world", True),
+    ],
+)
+def test_a_number_for_the_log_that_takes_the_name_of_the_loss_goes_backward_nowhere(shown: str, wrong: bool) -> None:
+    steps = (
+        "    for t in range(turns):\n        if t:\n            loss = model(x)\n    loss.backward()\n    opt.step()\n"
+    )
+    assert ("code.averaged_losses" in found(f"for x in batches:\n{steps}    loss = {shown}\n")) is wrong
+
+
+@pytest.mark.parametrize(
     ("divisor", "wrong"),
     [
         ("ranks()", True),

@@ -76,6 +76,18 @@ def _of_loss(backward: Place) -> Iterator[Member]:
             yield from (member,) if member is not None else ()
 
 
+def _is_detached(divided: ast.AST) -> bool:
+    """Whether what is divided is a number of a tensor, or a copy without gradients: `shown.item() / world` of a loss
+    for the log that has the same name goes backward nowhere.
+    """
+    node = divided.left if isinstance(divided, ast.BinOp) else divided
+    while isinstance(node, ast.Call | ast.Attribute | ast.Subscript):
+        if isinstance(node, ast.Attribute) and node.attr in _CUTS:
+            return True
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return False
+
+
 def _gathers_with_gradients(program: Program) -> bool:
     """Whether a program has an exchange of its own that carries gradients: what comes of one may be a sum of ranks."""
     texts = (module.source.text for module in program.modules.values())
@@ -153,7 +165,7 @@ def _member(backward: Place, found: list[Factor], term: Place | None = None) -> 
     if any(may_count_ranks(factor.place) for factor in found if not factor.divides):
         return None
     factor, reduced = divisors[0]
-    if not is_averaged(backward.program, backward, factor.whole):
+    if _is_detached(factor.whole.node) or not is_averaged(backward.program, backward, factor.whole):
         return None
     module = factor.whole.module
     span = module.span(factor.whole.node)
