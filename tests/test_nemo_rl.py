@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from test_python_recipes import DEGREES, run, runs, shown
@@ -146,3 +147,61 @@ def test_an_engine_divides_the_gpus_that_it_shares(tmp_path: Path, words: str, t
     found = {each.message for each in check([tmp_path / "run.sh"]).findings}
     message = "8 processes are no multiple of 3, the TP of the engine that generates the answers on the same GPUs"
     assert (message in found) is told
+
+
+PADDED = """
+    policy:
+      model_name: Qwen/Qwen2.5-7B
+      train_global_batch_size: 128
+      train_micro_batch_size: 1
+      max_total_sequence_length: 4096
+      make_sequence_length_divisible_by: {padded}
+      dtensor_cfg: {{enabled: {tensors}, tensor_parallel_size: 4, context_parallel_size: 1, sequence_parallel: {cut}}}
+      megatron_cfg:
+        enabled: {megatron}
+        tensor_model_parallel_size: 4
+        pipeline_model_parallel_size: 1
+        context_parallel_size: {context}
+        sequence_parallel: {cut}
+      dynamic_batching: {{enabled: {dynamic}}}
+      sequence_packing: {{enabled: {packed}}}
+    cluster: {{gpus_per_node: 8, num_nodes: 2}}
+"""
+PLAIN = {"padded": 2, "tensors": "true", "megatron": "false", "cut": "true", "context": 1}
+PLAIN |= {"dynamic": "false", "packed": "false"}
+MEGATRON = {"tensors": "false", "megatron": "true"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "wrong"),
+    [
+        ({}, True),
+        ({"padded": "${policy.dtensor_cfg.context_parallel_size}"}, True),
+        ({"padded": "${mul:${policy.dtensor_cfg.context_parallel_size}, 2}"}, True),
+        ({"padded": "${mul:${policy.dtensor_cfg.tensor_parallel_size}, 2}"}, False),
+        ({"padded": 8}, False),
+        ({"cut": "false"}, False),
+        ({"dynamic": "true"}, False),
+        ({"packed": "true"}, False),
+        ({"packed": "${.packs}"}, False),
+        (MEGATRON, True),
+        ({**MEGATRON, "packed": "true"}, True),
+        ({**MEGATRON, "dynamic": "true"}, False),
+        ({**MEGATRON, "padded": 4}, False),
+        ({**MEGATRON, "padded": 4, "packed": "true", "context": 2}, True),
+        ({**MEGATRON, "padded": 16, "packed": "true", "context": 2}, False),
+    ],
+)
+def test_what_samples_are_padded_to_divides_over_the_ranks(tmp_path: Path, changed, wrong: bool) -> None:
+    (tmp_path / "dpo.yaml").write_text(dedent(PADDED.format(**{**PLAIN, **changed})))
+    found = {each.rule for each in check([tmp_path]).findings if each.severity == "error"}
+    assert ("seq-not-divisible" in found) is wrong
+
+
+def test_words_say_what_samples_are_padded_to(tmp_path: Path) -> None:
+    (tmp_path / "dpo.yaml").write_text(dedent(PADDED.format(**PLAIN)))
+    launch = "uv run examples/run_dpo.py --config dpo.yaml policy.make_sequence_length_divisible_by={}\n"
+    for padded, rules in ((8, []), (6, ["seq-not-divisible"])):
+        (tmp_path / "run.sh").write_text(launch.format(padded))
+        found = check([tmp_path / "run.sh"]).findings
+        assert [each.rule for each in found if each.rule == "seq-not-divisible"] == rules

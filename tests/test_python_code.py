@@ -483,6 +483,79 @@ def test_gradients_that_are_averaged_twice(division: str, wrong: bool) -> None:
     assert ("code.averaged_losses" in found(text)) is wrong
 
 
+SHARE = (
+    "for x in batches:\n    n = count(x)\n    dist.all_reduce(n)\n    loss = model(x).sum() / n\n    loss.backward()\n"
+)
+EVERY_GRADIENT = "    for p in model.parameters():\n        if p.grad is not None:\n            "
+
+
+@pytest.mark.parametrize(
+    ("after", "wrong"),
+    [
+        (f"{EVERY_GRADIENT}p.grad.mul_(ranks)", False),
+        (f"{EVERY_GRADIENT}p.grad.data *= ranks", False),
+        (f"{EVERY_GRADIENT}p.grad = p.grad * ranks", False),
+        (f"{EVERY_GRADIENT}p.grad.div_(share)", False),
+        (f"{EVERY_GRADIENT}p.grad.copy_(p.grad * ranks)", False),
+        ("    torch._foreach_mul_([p.grad for p in model.parameters()], ranks)", False),
+        ("    whole = [p.grad for p in model.parameters()]\n    for each in whole:\n        each.mul_(ranks)", False),
+        ("    training.scale_grads_(model, ranks)", False),
+        (f"{EVERY_GRADIENT}p.grad.mul_(clip_coef)", True),
+        (f"{EVERY_GRADIENT}p.grad.mul_(max_norm / norm)", True),
+        (f"{EVERY_GRADIENT}p.grad.mul_(0.5)", True),
+        (f"{EVERY_GRADIENT}seen.mul_(ranks)", True),
+        ("    shown = loss * ranks", True),
+    ],
+)
+def test_gradients_that_are_multiplied_back(after: str, wrong: bool) -> None:
+    assert ("code.averaged_losses" in found(f"{SHARE}{after}\n    opt.step()\n")) is wrong
+
+
+@pytest.mark.parametrize(
+    ("shown", "wrong"),
+    [
+        ("loss.item() / world", False),
+        ("loss.detach().mean() / world", False),
+        ("model(x).mean() / world", True),
+        ("model(x.detach()).mean() / world", True),
+    ],
+)
+def test_a_number_for_the_log_that_takes_the_name_of_the_loss_goes_backward_nowhere(shown: str, wrong: bool) -> None:
+    steps = (
+        "    for t in range(turns):\n        if t:\n            loss = model(x)\n    loss.backward()\n    opt.step()\n"
+    )
+    assert ("code.averaged_losses" in found(f"for x in batches:\n{steps}    loss = {shown}\n")) is wrong
+
+
+@pytest.mark.parametrize(
+    ("divisor", "wrong"),
+    [
+        ("ranks()", True),
+        ('init_device_mesh("cuda", (world,), mesh_dim_names=("dp",)).size()', True),
+        ('mesh["replicate", "shard"].size()', True),
+        ('mesh["tp"].size()', False),
+        ("both()", False),
+        ("steps()", False),
+    ],
+)
+def test_the_number_of_ranks_as_a_helper_or_a_mesh_tells_it(divisor: str, wrong: bool) -> None:
+    helpers = (
+        "from torch.distributed.device_mesh import init_device_mesh\n"
+        'mesh = init_device_mesh("cuda", (2, 2, 2), mesh_dim_names=("replicate", "shard", "tp"))\n'
+        "def ranks():\n    return dist.get_world_size() if dist.is_initialized() else 1\n"
+        "def both():\n    return 4, dist.get_world_size()\ndef steps():\n    return batch // (8 * world)\n"
+    )
+    text = f"{helpers}for x in batches:\n    loss = model(x) / {divisor}\n    loss.backward()\n    opt.step()\n"
+    assert ("code.averaged_losses" in found(text)) is wrong
+
+
+def test_gradients_that_take_back_a_factor_of_the_loss() -> None:
+    text = "for x in batches:\n    loss = model(x) * world\n    loss.backward()\n    for p in model.parameters():\n"
+    text += "        p.grad /= world\n    opt.step()\n"
+    assert "code.averaged_losses" not in found(text)
+    assert "code.averaged_losses" in found(text.replace("model(x) * world", "model(x)"))
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [

@@ -466,6 +466,30 @@ OVERSCALED |= {
 }
 
 
+MESH = 'mesh = torch.distributed.device_mesh.init_device_mesh("cuda", (8,), mesh_dim_names=("dp",))\n'
+RECIPE = """
+class Recipe:
+    def __init__(self, batches):
+        self.batches = batches
+        self.loss_fn = torch.nn.CrossEntropyLoss()
+    def {name}(self):
+        return {ranks}
+    def epoch(self):
+        for x, y in self.batches:
+            loss = self.loss_fn(model(x), y)
+            (loss * self.{name}() / self.accum).backward()
+"""
+OVERSCALED |= {
+    "a method that asks a mesh": MESH + RECIPE.format(name="_dp_size", ranks='mesh["dp"].size()'),
+    "a method of another name": MESH + RECIPE.format(name="_copies", ranks="mesh.size()"),
+    "a method that asks torch": RECIPE.format(name="_copies", ranks="dist.get_world_size()"),
+    "two dimensions of data": MESH.replace("(8,)", "(2, 4)").replace('"dp",', '"replicate", "shard"')
+    + scaled("F.cross_entropy(model(x), y) * mesh.size()"),
+    "gradients that are clipped by hand": scaled("F.cross_entropy(model(x), y) * world_size")
+    + "    for p in model.parameters():\n        p.grad.mul_(clip_coef)\n",
+}
+
+
 @pytest.mark.parametrize("text", OVERSCALED.values(), ids=OVERSCALED)
 def test_a_mean_times_the_ranks(text: str) -> None:
     assert len(found("code.overscaled_losses", text)) == 1
@@ -556,6 +580,18 @@ REASONED |= {
     ),
     "the second of what a function returns": OWN.format(soft="soft = scores.sum()", whole="hard, soft")
     + "for x, y in batches:\n    _, loss = criterion(model(x), y, 1)\n    loss = loss * world_size\n    loss.backward()\n",
+}
+
+
+REASONED |= {
+    "a mesh with another axis": MESH.replace("(8,)", "(2, 4)").replace('"dp",', '"dp", "cp"')
+    + RECIPE.format(name="_dp_size", ranks='mesh["dp"].size()'),
+    "a mesh that is not told": 'mesh = torch.distributed.device_mesh.init_device_mesh("cuda", shape)\n'
+    + RECIPE.format(name="_dp_size", ranks="dist.get_world_size()"),
+    "gradients that are divided": scaled("F.cross_entropy(model(x), y) * world_size")
+    + "    for p in model.parameters():\n        p.grad.div_(ranks)\n",
+    "gradients that a function scales": scaled("F.cross_entropy(model(x), y) * world_size")
+    + "    training.scale_grads_(model, 1 / tokens)\n",
 }
 
 

@@ -435,3 +435,91 @@ def test_micro_batches_are_those_that_the_schedule_is_told(
     found = run(tmp_path, files)
     assert shown(found, "framework", "parallel.pipeline", "schedule.microbatches") == ["megatron", 4, count]
     assert shown(found, "batch.micro", "data.sequence_length") == [micro, length]
+
+
+OVER = """
+    import argparse
+    from pathlib import Path
+    from omegaconf import OmegaConf
+    from megatron.bridge.recipes.llama import llama3_70b_pretrain_config
+    from megatron.bridge.training.pretrain import pretrain
+    from megatron.bridge.training.config import ConfigContainer
+    from megatron.bridge.training.utils.omegaconf_utils import apply_overrides, create_omegaconf_dict_config
+    from megatron.bridge.training.utils.omegaconf_utils import parse_hydra_overrides, process_config_with_overrides
+
+    def words():
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--config-file", type={kind}, default=None)
+        return parser.parse_known_args()
+
+    def main():
+        args, given = words()
+        cfg = llama3_70b_pretrain_config()
+        {body}
+        pretrain(cfg, None)
+
+    main()
+"""
+IN_PLACE = """merged, excluded = create_omegaconf_dict_config(cfg)
+        if args.config_file:
+            merged = OmegaConf.merge(merged, OmegaConf.load({path}))
+        if given:
+            merged = parse_hydra_overrides(merged, given)
+        apply_overrides(cfg, OmegaConf.to_container(merged, resolve=True), excluded)"""
+AT_ONCE = "cfg = process_config_with_overrides(cfg, config_filepath=args.config_file, cli_overrides=given or None)"
+OVER_FILE = """
+    model:
+      tensor_model_parallel_size: 4
+      pipeline_model_parallel_size: 2
+      context_parallel_size: ${model.pipeline_model_parallel_size}
+      num_moe_experts: null
+    train: {micro_batch_size: 2, global_batch_size: 64}
+    ddp: {use_distributed_optimizer: true}
+"""
+LAUNCH_OVER = "torchrun --nnodes 2 --nproc_per_node 8 train.py --config-file over.yaml {words}\n"
+
+
+class TestFilesOverRecipes:
+    """What a file says that a program lays over a recipe of Megatron-Bridge's."""
+
+    @pytest.mark.parametrize(
+        ("kind", "body"),
+        [
+            ("str", IN_PLACE.format(path="args.config_file")),
+            ("Path", IN_PLACE.format(path="str(args.config_file)")),
+            ("str", AT_ONCE),
+            ("str", AT_ONCE.replace("config_filepath=", "")),
+            ("str", "cfg = ConfigContainer.from_yaml(args.config_file)"),
+        ],
+        ids=["in place", "a path", "at once", "by position", "made of it"],
+    )
+    def test_it_counts(self, tmp_path: Path, kind: str, body: str) -> None:
+        text = OVER.format(kind=kind, body=body)
+        found = run(tmp_path, {"train.py": text, "over.yaml": OVER_FILE, "run.sh": LAUNCH_OVER.format(words="")})
+        assert shown(found, "parallel.tensor", "parallel.pipeline", "parallel.context") == [4, 2, None]
+        assert shown(found, "batch.micro", "batch.global", "sharding.stage") == [2, 64, 1]
+
+    def test_words_stand_over_it_and_statements_behind_it(self, tmp_path: Path) -> None:
+        body = f"{AT_ONCE}\n        cfg.model.pipeline_model_parallel_size = 1"
+        launch = LAUNCH_OVER.format(words="model.tensor_model_parallel_size=8")
+        found = run(
+            tmp_path, {"train.py": OVER.format(kind="str", body=body), "over.yaml": OVER_FILE, "run.sh": launch}
+        )
+        assert shown(found, "parallel.tensor", "parallel.pipeline", "batch.micro") == [8, 1, 2]
+
+    def test_one_that_is_not_here_or_one_of_several_tells_nothing(self, tmp_path: Path) -> None:
+        launch = LAUNCH_OVER.format(words="")
+        several = IN_PLACE.format(path="args.config_file").replace(
+            "if given", 'merged = OmegaConf.merge(merged, OmegaConf.load("over.yaml"))\n        if given'
+        )
+        for body, files in ((AT_ONCE, {}), (several, {"over.yaml": OVER_FILE})):
+            text = OVER.format(kind="str", body=body)
+            (tmp_path / "over.yaml").unlink(missing_ok=True)
+            found = run(tmp_path, {"train.py": text, "run.sh": launch, **files})
+            assert shown(found, "parallel.tensor", "batch.micro") == [None, None]
+
+    def test_a_file_that_is_loaded_for_something_else(self, tmp_path: Path) -> None:
+        text = OVER.format(kind="str", body='shown = OmegaConf.load("over.yaml")')
+        launch = "torchrun --nnodes 2 --nproc_per_node 8 train.py\n"
+        found = run(tmp_path, {"train.py": text, "over.yaml": OVER_FILE, "run.sh": launch})
+        assert shown(found, "parallel.tensor", "batch.micro") == [None, None]

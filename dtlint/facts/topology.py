@@ -47,6 +47,24 @@ def known_ways(plan: Plan) -> FactValue:
     return missing or (plan.integer("parallel.tensor") or 1) * (plan.integer("parallel.pipeline") or 1) * prod(others)
 
 
+@register(
+    "topology.expert_data",
+    "number",
+    "ranks",
+    ("parallel.world_size", "parallel.pipeline", "parallel.expert", "parallel.expert_tensor"),
+    "megatron-parallel-state",
+)
+def expert_data(plan: Plan) -> FactValue:
+    """The ranks that hold one expert's same part: world / (ETP x EP x PP), whatever the other layers have."""
+    names = ("parallel.world_size", "parallel.pipeline", "parallel.expert", "parallel.expert_tensor")
+    missing = first_unknown(plan, *names)
+    if missing is not None:
+        return missing
+    world, *degrees = (plan.integer(name) or 1 for name in names)
+    size = prod(degrees)
+    return Unknown(f"{world} processes are no multiple of {size} (ETP x EP x PP)") if world % size else world // size
+
+
 @register("topology.written_product", "number", "ranks", DEGREES, "torchtitan parallel_dims.py")
 def written_product(plan: Plan) -> FactValue:
     """The product of all degrees where the data-parallel size is written too, else the number of processes."""

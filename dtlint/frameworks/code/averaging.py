@@ -19,6 +19,7 @@ from dtlint.frameworks.code.loss_factors import (
     without,
 )
 from dtlint.frameworks.code.passes import without_gradients
+from dtlint.frameworks.code.scaled_gradients import scales_gradients
 from dtlint.frameworks.pytorch.exchange import ALL_REDUCE
 from dtlint.frameworks.pytorch.tensor_kinds import is_gradient, kind_of
 from dtlint.languages.python.calls import calls
@@ -44,7 +45,9 @@ _EXCHANGES = re.compile(r"all_gather|all_reduce|reduce_scatter")
 
 
 def averaged_losses(program: Program) -> tuple[Member, ...]:
-    """Losses divided by the number of ranks, or by a count summed over ranks, in a program whose wrapper averages."""
+    """Losses divided by the number of ranks, or by a count summed over ranks, in a program whose wrapper averages and
+    that does not scale the gradients by hand, as to take that division back.
+    """
     if any(word in module.source.text for module in program.modules.values() for word in _OWN_AVERAGE):
         return ()
     found: dict[tuple[str, int], Member] = {}
@@ -53,6 +56,8 @@ def averaged_losses(program: Program) -> tuple[Member, ...]:
             place = place_of(program, module, site)
             for member in _of_loss(place) if stands(place) is not False else ():
                 found.setdefault((member.place.path, member.place.start), member)
+    if found and scales_gradients(program):
+        found = {}
     return (*found.values(), *_divided_gradients(program))
 
 
@@ -71,6 +76,18 @@ def _of_loss(backward: Place) -> Iterator[Member]:
             yield from (member,) if member is not None else ()
 
 
+def _is_detached(divided: ast.AST) -> bool:
+    """Whether what is divided is a number of a tensor, or a copy without gradients: `shown.item() / world` of a loss
+    for the log that has the same name goes backward nowhere.
+    """
+    node = divided.left if isinstance(divided, ast.BinOp) else divided
+    while isinstance(node, ast.Call | ast.Attribute | ast.Subscript):
+        if isinstance(node, ast.Attribute) and node.attr in _CUTS:
+            return True
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return False
+
+
 def _gathers_with_gradients(program: Program) -> bool:
     """Whether a program has an exchange of its own that carries gradients: what comes of one may be a sum of ranks."""
     texts = (module.source.text for module in program.modules.values())
@@ -86,11 +103,14 @@ def _is_cut(part: Place, backward: Place) -> bool:
 
 
 def _divided_gradients(program: Program) -> Iterator[Member]:
-    """Gradients divided by the number of ranks by hand, in a program that does not exchange them by hand."""
+    """Gradients divided by the number of ranks by hand, in a program that neither exchanges them by hand nor
+    multiplies a loss by that number.
+    """
     if any(True for _ in calls(program, ALL_REDUCE)) or not any(True for _ in calls(program, AVERAGING)):
         return
-    for module in program.modules.values():
-        for scope in module.scopes if ".grad" in module.source.text else ():
+    spoken = [module for module in program.modules.values() if ".grad" in module.source.text]
+    for module in spoken if spoken and not _multiplies_loss(program) else ():
+        for scope in module.scopes:
             for site in scope.sites:
                 place = place_of(program, module, site)
                 divisor = _gradient_divisor(place)
@@ -98,6 +118,14 @@ def _divided_gradients(program: Program) -> Iterator[Member]:
                     continue
                 if stands(place) is not False:
                     yield _divided(place, divisor)
+
+
+def _multiplies_loss(program: Program) -> bool:
+    """Whether a loss goes backward that may be multiplied by the number of ranks."""
+    sites = [(module, site) for module in program.modules.values() for site in module.called.get("backward", ())]
+    losses = [loss_of(place_of(program, module, site)) for module, site in sites]
+    found = [factor.place for loss in losses if loss is not None for factor in factors(loss) if not factor.divides]
+    return any(counts_ranks(place) is True or may_count_ranks(place) for place in found)
 
 
 def _gradient_divisor(place: Place) -> Place | None:
@@ -137,7 +165,7 @@ def _member(backward: Place, found: list[Factor], term: Place | None = None) -> 
     if any(may_count_ranks(factor.place) for factor in found if not factor.divides):
         return None
     factor, reduced = divisors[0]
-    if not is_averaged(backward.program, backward, factor.whole):
+    if _is_detached(factor.whole.node) or not is_averaged(backward.program, backward, factor.whole):
         return None
     module = factor.whole.module
     span = module.span(factor.whole.node)

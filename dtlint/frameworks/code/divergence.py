@@ -19,6 +19,7 @@ from dtlint.frameworks.code.partial_values import known_in_part
 from dtlint.frameworks.code.ranks import asks_for_ranks, is_alone, side_of
 from dtlint.frameworks.code.reached import Search
 from dtlint.frameworks.code.skipped_batches import gives_nothing, skipped_batches
+from dtlint.frameworks.code.uneven_loops import Uneven, uneven_loops
 from dtlint.frameworks.pytorch.names import DDP, FSDP1, FSDP2
 from dtlint.frameworks.pytorch.step_area import called_function
 from dtlint.languages.python.bindings import dotted
@@ -48,7 +49,7 @@ _CLOCKS = frozenset({"time.time", "time.monotonic", "time.perf_counter"})
 """Functions that tell every rank something of its own."""
 _LEVELS = 2
 """Names that a value is followed through, to the function that makes it."""
-_OF_SOME = frozenset({"rank", "reduced", "partial", "dealt", "bar"})
+_OF_SOME = frozenset({"rank", "reduced", "partial", "dealt", "bar", "uneven"})
 """Causes that part ranks which train on the same batches too."""
 _BY_BATCH = frozenset({"picked", "loss"})
 """Causes that a rank's own batch gives it."""
@@ -70,8 +71,8 @@ def divergences(program: Program) -> tuple[Member, ...]:
     rank alone knows, and exceptions of a backward pass or of what a batch holds that are caught. `cause` is rank, loss,
     counted (a skipped pass that the rank makes up), clock, exception, reduced (a sum that one rank was given), dealt
     (measured on a share of the samples), bar (counted by a progress bar that some disable), picked (what the batch
-    holds), raised (an exception that the batch raises) or partial (what only some set). `call` names a collective that
-    some ranks do not come to, "" where they leave a loop.
+    holds), raised (an exception that the batch raises), uneven (a list as long as the rank's own samples make it) or
+    partial (what only some set). `call` names a collective that some ranks do not come to, "" where they leave a loop.
     """
     found = []
     for module in program.modules.values():
@@ -88,6 +89,7 @@ def divergences(program: Program) -> tuple[Member, ...]:
     found += _around_steps(program)
     found += _by_values_of_some(program, {(member.place.path, member.place.start) for member in found})
     found += map(_missed, missed_collectives(program))
+    found += map(_turns, uneven_loops(program))
     apart = [member for member in found if _is_by_batch(member)]
     if found and all(stands(call.place) is False for call in calls(program, _EXCHANGING)):
         found = [member for member in found if _is_of_some(member)] if _is_handed_over(program) else []
@@ -145,6 +147,17 @@ def _missed(missed: Missed) -> Member:
     if reached.through:
         related.append((reached.place.module.span(reached.place.node), "all ranks must reach this"))
     return Member(span, {**fields, "call": written(call, span)}, tuple(related))
+
+
+def _turns(found: Uneven) -> Member:
+    """A loop that turns as often as this rank's own samples decide."""
+    span = found.place.module.span(found.loop.iter)
+    decided = found.opened.decided
+    decides = " ".join(decided.text.split())
+    fields = {**fields_of(span, "for", "uneven", span.text), "why": written(decides, decided)}
+    own = found.data.module.span(found.data.node)
+    related = [(decided, "what is read decides how many there are"), (own, "each rank has its own")]
+    return Member(span, fields, tuple(related))
 
 
 def _of_values(place: Place, loop: ast.For | ast.While, item: _Exit) -> Member | None:

@@ -7,10 +7,13 @@ import re
 from collections.abc import Iterator
 
 from dtlint.frameworks.code.objects import kinds
+from dtlint.frameworks.pytorch.device_mesh import AXES, DATA_AXES
 from dtlint.frameworks.pytorch.exchange import ALL_REDUCE
+from dtlint.frameworks.pytorch.mesh_slices import mesh_names
 from dtlint.frameworks.pytorch.names import DDP, FSDP1, FSDP2
-from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.bindings import dotted, last_word
 from dtlint.languages.python.calls import Call, calls
+from dtlint.languages.python.choices import options
 from dtlint.languages.python.editing import dropped, standing, without_factor
 from dtlint.languages.python.entered import passed_on_entry
 from dtlint.languages.python.excluding import kept_apart
@@ -22,12 +25,13 @@ from dtlint.languages.python.reaching import reaching
 from dtlint.languages.python.tree import Binding
 from dtlint.record import NamedTuple
 from dtlint.source import Edit, Span
+from dtlint.value import Value
 
 _MAX_DEPTH = 12
 AVERAGING = (*DDP, *FSDP1, *FSDP2, "deepspeed.initialize")
 """What wraps a model so that its gradients are averaged."""
 _WORLD = re.compile(
-    r"(get_)?(global_|dist_|ddp_)?world(_?size)?|(get_)?(dp|data_parallel)_(world_)?size|num_processes|world_n",
+    r"_*(get_)?(global_|dist_|ddp_)?world(_?size)?|_*(get_)?(dp|data_parallel)_(world_|group_)?size|num_processes|world_n",
     re.IGNORECASE,
 )
 _PERHAPS_WORLD = re.compile(r"degree|replica|gpus?\b|n?procs?\b|ranks?\b|workers?\b|parallel", re.IGNORECASE)
@@ -122,8 +126,9 @@ def _counts_ranks(place: Place, before: frozenset[tuple[int, str]]) -> Span | bo
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
                 else name.rpartition(".")[2]
             )
-            if last and _WORLD.fullmatch(last):
+            if (last and _WORLD.fullmatch(last)) or _is_size_of_mesh(here, node):
                 return True
+            waiting.extend(_of_helper(here, node))
             if not name or (id(here.scope), name) in seen:
                 continue
             seen.add((id(here.scope), name))
@@ -136,6 +141,27 @@ def _counts_ranks(place: Place, before: frozenset[tuple[int, str]]) -> Span | bo
                 if binding.kind == "value" and isinstance(binding.node, ast.expr)
             )
     return None
+
+
+def _is_size_of_mesh(place: Place, node: ast.AST) -> bool:
+    """Whether a call asks a mesh for its size whose dimensions are all of data parallelism: `mesh["dp"].size()`."""
+    asks = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "size"
+    if not asks or not isinstance(node, ast.Call) or node.args or not isinstance(node.func, ast.Attribute):
+        return False
+    found = mesh_names(place.at(node.func.value)) or []
+    words = [option.value for names in found for option in options(names)]
+    return bool(words) and all(isinstance(word, Value) and _are_of_data(word.value) for word in words)
+
+
+def _are_of_data(names: object) -> bool:
+    return all(AXES.get(str(name)) in DATA_AXES for name in (names if isinstance(names, tuple) else (names,)))
+
+
+def _of_helper(place: Place, node: ast.AST) -> Iterator[Place]:
+    """What a function of the program returns that an expression calls, where that is one thing."""
+    if isinstance(node, ast.Call):
+        found = _handed_on(place, node) if last_word(node.func) not in _SAME else ()
+        yield from (inner for inner in found if not isinstance(inner.node, ast.Tuple | ast.List | ast.Dict))
 
 
 def may_count_ranks(place: Place) -> bool:

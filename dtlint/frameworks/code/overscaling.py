@@ -10,15 +10,18 @@ from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.code.loss_factors import Factor, counts_ranks, factors, is_averaged, loss_of, without
 from dtlint.frameworks.code.mean_losses import is_accumulation, is_mean
 from dtlint.frameworks.code.mentions import mentions
+from dtlint.frameworks.code.scaled_gradients import scales_gradients
+from dtlint.frameworks.pytorch.device_mesh import DATA_AXES, meshes
 from dtlint.frameworks.pytorch.exchange import ALL_REDUCE
-from dtlint.languages.python.calls import called
+from dtlint.frameworks.pytorch.names import DEVICE_MESH
+from dtlint.languages.python.calls import called, calls
 from dtlint.languages.python.places import Place, place_of
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import enclosing_function, stands
 
 _REASONS = re.compile(
     r"gather|\w_all_reduce|all_reduce_\w|reduction\s*=(?!\s*[\"'](?:batch)?mean[\"'])|size_average|num_items_in_batch|comm_hook"
-    r"|divide_factor|predivide|tensor_parallel|context_parallel|sequence_parallel|init_device_mesh|(\blr|learning_rate)\b[^\n]{0,200}world|world_size\s*\*\s*\w{0,60}batch"
+    r"|divide_factor|predivide|tensor_parallel|context_parallel|sequence_parallel|(\blr|learning_rate)\b[^\n]{0,200}world|world_size\s*\*\s*\w{0,60}batch"
     r"|batch\w{0,60}\s*\*\s*\w{0,60}\.?(get_)?world|nbs\b|autograd\.Function"
 )
 """Words of programs that may have a reason: features gathered from all ranks without gradients, sums, global counts,
@@ -33,7 +36,7 @@ def overscaled_losses(program: Program) -> tuple[Member, ...]:
     """The collection `code.overscaled_losses`: `factor`, the number of ranks as the program writes it, that a loss
     which certainly is a mean over this rank's samples is multiplied by, and by nothing else. Edit: `drop`.
     """
-    if mentions(program, _REASONS) or any(map(_goes_into_gradients, _sums(program))):
+    if mentions(program, _REASONS) or any(map(_goes_into_gradients, _sums(program))) or _splits_more(program):
         return ()
     found: dict[tuple[str, int], Member] = {}
     for module in program.modules.values():
@@ -42,7 +45,13 @@ def overscaled_losses(program: Program) -> tuple[Member, ...]:
             member = _member(place)
             if member is not None and stands(place) is not False:
                 found.setdefault((member.place.path, member.place.start), member)
-    return tuple(found.values())
+    return tuple(found.values()) if found and not scales_gradients(program) else ()
+
+
+def _splits_more(program: Program) -> bool:
+    """Whether a mesh of the program may have an axis beside data parallelism, over which gradients are partial."""
+    named = [dimension.axis in DATA_AXES for mesh in meshes(program) for dimension in mesh.dimensions]
+    return len(meshes(program)) < sum(1 for _ in calls(program, DEVICE_MESH)) or not all(named)
 
 
 def _sums(program: Program) -> Iterator[Place]:

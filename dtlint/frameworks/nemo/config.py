@@ -61,6 +61,7 @@ _WHOLE = (
     "parallel.tensor", "parallel.pipeline", "parallel.virtual_pipeline", "parallel.context", "parallel.expert",
     "parallel.expert_tensor", "batch.micro", "batch.global", "data.sequence_length", "model.layers", "model.hidden",
     "model.ffn", "model.heads", "model.kv_heads", "model.head_dim", "model.experts", "model.experts_per_token",
+    "model.expert_ffn", "model.shared_expert_ffn",
 )  # fmt: skip
 _FLAGS = (
     "parallel.sequence", "overlap.tensor", "overlap.pipeline", "overlap.gradients", "overlap.parameters",

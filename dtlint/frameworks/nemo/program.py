@@ -9,6 +9,7 @@ from dtlint.frameworks.dotted_keys import Keys, launcher_by_default, number_at
 from dtlint.frameworks.hydra.command_line import overrides
 from dtlint.frameworks.keys import claims_of
 from dtlint.frameworks.lightning.trainer import expected
+from dtlint.frameworks.nemo.overlaid import with_files
 from dtlint.frameworks.nemo.recipes import (
     BRIDGE,
     BRIDGE_ARGUMENTS,
@@ -54,7 +55,7 @@ def read(program: Program, words: Sequence[Word] = ()) -> Reading:
     """
     run = Run(program, _CALLS)
     run_program(run)
-    trained = [found for seen in run.met if (found := _trained(seen)) is not None]
+    trained = [with_files(found, program) for seen in run.met if (found := _trained(seen)) is not None]
     readings = [_reading(built, words) for built in trained]
     return readings[0] if readings and all(_alike(each, readings[0]) for each in readings) else _none_of(readings)
 

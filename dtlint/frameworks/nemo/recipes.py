@@ -27,6 +27,7 @@ _SHAPE = {
     "num_layers": "model.layers", "hidden_size": "model.hidden", "ffn_hidden_size": "model.ffn",
     "num_attention_heads": "model.heads", "num_query_groups": "model.kv_heads", "kv_channels": "model.head_dim",
     "num_moe_experts": "model.experts", "moe_router_topk": "model.experts_per_token", "vocab_size": "model.vocab",
+    "moe_ffn_hidden_size": "model.expert_ffn", "moe_shared_expert_intermediate_size": "model.shared_expert_ffn",
 }  # fmt: skip
 _GRANULARITY: dict[str, Plain] = {"selective": "selective", "full": "full", "none": "none"}
 
@@ -88,9 +89,12 @@ BRIDGE: Table = {
     "tokenizer.vocab_size": Meaning("model.vocab"),
     "optimizer.optimizer": Meaning("optimizer.name", word),
     "optimizer.clip_grad": Meaning("optimizer.clip", number),
+    "ddp.num_distributed_optimizer_instances": Meaning("sharding.instances"),
     **_model("model"),
 }
-"""NVIDIA-NeMo/Megatron-Bridge 067f987 src/megatron/bridge/training/config.py."""
+"""NVIDIA-NeMo/Megatron-Bridge 067f987 src/megatron/bridge/training/config.py, and initialize.py, which hands the
+instances of the optimizer to Megatron-Core's groups.
+"""
 
 _PARALLELISMS = {
     "tensor_parallelism": "tensor_model_parallel_size", "pipeline_parallelism": "pipeline_model_parallel_size",

@@ -40,6 +40,7 @@ _SHARED = {
     f"{_POLICY}.train_micro_batch_size": Meaning("batch.micro"),
     f"{_POLICY}.precision": Meaning("precision.compute", format_name),
     f"{_POLICY}.max_grad_norm": Meaning("optimizer.clip", number),
+    f"{_POLICY}.make_sequence_length_divisible_by": Meaning("data.padded_to"),
 }
 _OF_MEGATRON = {
     f"{_MEGATRON}.tensor_model_parallel_size": Meaning("parallel.tensor"),
@@ -141,7 +142,9 @@ def _reading(keys: Keys, place: Span | None, why: str) -> Reading:
     named, files = model_named(keys, f"{_POLICY}.model_name")
     table = {**_SHARED, **(_OF_MEGATRON if megatron else _OF_TENSORS)}
     packed = tuple(_packed(keys))
-    own = (claim for claim in claims_of(keys, table) if not packed or claim.setting != "batch.micro")
+    untold = {"batch.micro"} if packed else set()
+    untold |= set() if _pads_batches(keys, framework, why) else {"data.padded_to"}
+    own = (claim for claim in claims_of(keys, table) if claim.setting not in untold)
     claims = (*_launch(keys, place), *own, *packed, *_derived(keys, framework), *named)
     answers = {"run.answers": (Member(place, {}),)} if place is not None and _answers(keys) else {}
     return Reading(LAYER, place, claims, files, framework=framework, frontend="nemo-rl", open=why, collections=answers)
@@ -252,6 +255,15 @@ def _packed(keys: Keys) -> Iterator[Claim]:
             reason = f"{said} fills a micro-batch up to a number of tokens"
             for name in ("batch.micro", "batch.accumulation"):
                 yield Claim(name, Unknown(reason, f"--set {name}=N", Origin("written", node.span)), section)
+
+
+def _pads_batches(keys: Keys, framework: str, hidden_by: str) -> bool:
+    """Whether what batches are padded to is what the ranks cut: not where dynamic batching rounds their length anew;
+    Megatron's workers check it of samples that they pack too (models/megatron/data.py).
+    """
+    sections = [section for section, _ in _PACKED if framework != "megatron" or section == "dynamic_batching"]
+    switches = [keys.node(f"{_POLICY}.{section}.enabled") for section in sections]
+    return all(switch.value is False if switch is not None else not hidden_by for switch in switches)
 
 
 def _length(keys: Keys) -> Iterator[Claim]:

@@ -47,6 +47,8 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "model.tied_embeddings": ("model.share_embeddings_and_output_weights",),
     "model.experts": ("model.num_moe_experts",),
     "model.experts_per_token": ("model.moe_router_topk",),
+    "model.expert_ffn": ("model.moe_ffn_hidden_size",),
+    "model.shared_expert_ffn": ("model.moe_shared_expert_intermediate_size",),
     "communication.moe_dispatcher": ("model.moe_token_dispatcher_type",),
     "parallel.context_exchange": ("model.cp_comm_type",),
     "checkpointing.activations": ("model.activations_checkpoint_granularity",),

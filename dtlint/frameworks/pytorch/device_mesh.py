@@ -44,6 +44,8 @@ AXES: Mapping[str, str] = {
 }
 """Names of mesh dimensions in public code, and the axis that each means; shard times replicate is the data axis."""
 
+DATA_AXES = ("data", "shard", "replicate")
+"""The axes over which the batch is dealt out and gradients are averaged."""
 _CLASS = ".DeviceMesh"
 _SHAPING = ("view", "reshape")
 
@@ -112,7 +114,7 @@ def _is_one(dimension: Dimension) -> bool:
 
 
 def _deals_out(mesh: Mesh) -> bool:
-    return any(dimension.axis in ("data", "shard", "replicate") for dimension in mesh.dimensions)
+    return any(dimension.axis in DATA_AXES for dimension in mesh.dimensions)
 
 
 def _claims_of(mesh: Mesh) -> tuple[Claim, ...]:

@@ -1,0 +1,62 @@
+"""Finds loops that go backward as often as a rank's own samples decide: parts of `code.divergences`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from dtlint.frameworks.code.mentions import passes, picked_by_rank
+from dtlint.frameworks.code.open_lengths import Opened, agreeing_lines, opened, origins
+from dtlint.frameworks.pytorch.names import FSDP1, FSDP2
+from dtlint.languages.python.calls import calls
+from dtlint.languages.python.places import Budget, Place
+from dtlint.languages.python.program import Program
+from dtlint.languages.python.reach import stands
+from dtlint.record import NamedTuple
+
+_GATHERING = (*FSDP1, *FSDP2, "deepspeed.initialize")
+"""What exchanges in every pass, whatever is accumulated without exchange."""
+_LEVELS = 2
+
+
+class Uneven(NamedTuple):
+    """A loop that goes backward, in the function around it, what decides how often it turns, and the data of this rank
+    that this comes of.
+    """
+
+    place: Place
+    loop: ast.For
+    opened: Opened
+    data: Place
+
+
+def uneven_loops(program: Program) -> Iterator[Uneven]:
+    """The loops that turn over a list which this rank's own samples make longer or shorter, and over whose length the
+    ranks do not agree first.
+    """
+    if _may_be_right(program):
+        return
+    told: set[int] = set()
+    for place, site in passes(program):
+        for loop in (loop for loop in site.loops if isinstance(loop, ast.For) and id(loop) not in told):
+            here = place._replace(node=loop.iter, guards=(), budget=Budget())
+            if any(line < loop.lineno for line in agreeing_lines(here.scope)):
+                continue
+            found = opened(here)
+            own = next(_of_rank(found), None) if found is not None else None
+            if found is not None and own is not None:
+                told.add(id(loop))
+                yield Uneven(here, loop, found, own)
+
+
+def _of_rank(found: Opened) -> Iterator[Place]:
+    """The data that the number of this rank goes into."""
+    for data in found.data:
+        yield from (each for each in origins(data._replace(budget=Budget())) if picked_by_rank(each, _LEVELS))
+
+
+def _may_be_right(program: Program) -> bool:
+    """Whether a program lets ranks end early, or exchanges in some passes only."""
+    words = {word for module in program.modules.values() for word in module.called}
+    gathers = any(stands(call.place) is not False for call in calls(program, _GATHERING))
+    return "Join" in words or (not gathers and "no_sync" in words)
