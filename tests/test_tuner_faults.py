@@ -166,3 +166,17 @@ class TestAForkOfLlamaFactory:
         (tmp_path / "run.sh").write_text(self.LAUNCH)
         found = {each.rule: each.severity for each in check([tmp_path / "run.sh"]).findings}
         assert found["setting-type"] == severity
+
+
+@pytest.mark.parametrize(("key", "rules"), [("num_heads: 12", []), ("hidden_sizes: 8", ["unknown-setting"])])
+def test_a_fork_of_gpt_neox_takes_the_fields_of_its_own_classes(tmp_path: Path, key: str, rules: list[str]) -> None:
+    (tmp_path / "arguments.py").write_text(
+        "from dataclasses import dataclass\n\n\n@dataclass\nclass ConvolutionArgs:\n    num_heads: int = 4\n"
+    )
+    config = tmp_path / "small.yml"
+    config.write_text(
+        "pipe_parallel_size: 1\nmodel_parallel_size: 1\nnum_layers: 12\nhidden_size: 768\nnum_attention_heads: 12\n"
+        f"seq_length: 2048\nmax_position_embeddings: 2048\ntrain_micro_batch_size_per_gpu: 4\n{key}\n"
+    )
+    found = check([config]).findings
+    assert [each.rule for each in found if each.rule == "unknown-setting"] == rules

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dtlint.languages.python.tree import Argument
 
 LAYER = "tree-dataclasses"
-_OF_CLASSES = ("llama-factory", "torchtitan")
+_OF_CLASSES = ("gpt-neox", "llama-factory", "torchtitan")
 """Front ends and frameworks whose releases read their arguments into dataclasses, and whose copies add fields."""
 _DOUBTED = ("config.unknown", "config.invalid")
 _OF_TRAINER = ("trainer.strange",)
