@@ -79,6 +79,7 @@ _MODULES: Mapping[str, str] = {
     "lightning_cli": "lightning.cli",
     "lightning_hydra": "lightning.hydra",
     "easyr1": "verl.easyr1",
+    "colossalai": "colossalai.launcher",
 }
 """The modules under dtlint.frameworks that read for these roles; another's has the name of the role."""
 

@@ -30,6 +30,7 @@ _WITH_CONFIGS = {
     "tune": "torchtune",
     "xtuner": "xtuner",
     "litgpt": "litgpt",
+    "colossalai": "colossalai",
 }
 """Launchers that belong to a front end of their own, with its role."""
 ReadFile = Callable[[str], Source | None]
