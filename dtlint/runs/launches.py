@@ -31,6 +31,7 @@ _WITH_CONFIGS = {
     "xtuner": "xtuner",
     "litgpt": "litgpt",
     "colossalai": "colossalai",
+    "train_esm2": "bionemo",
 }
 """Launchers that belong to a front end of their own, with its role."""
 ReadFile = Callable[[str], Source | None]
