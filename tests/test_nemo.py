@@ -549,3 +549,30 @@ class TestTasks:
         (tmp_path / "job.sh").write_text(JOB.format(tasks=tasks, command=command), encoding="utf-8")
         rules = {finding.rule for finding in check([tmp_path / "job.sh"]).findings}
         assert ("slurm-tasks-mismatch" in rules) is told
+
+
+ESM2 = """#!/bin/bash
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=8
+#SBATCH --gpus-per-node=8
+srun --container-image=bionemo.sqsh train_esm2 --num-nodes=2 --num-gpus=8 --micro-batch-size 16 {more}
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "rules"),
+    [
+        ("--pipeline-model-parallel-size=2 --accumulate-grad-batches=8", {"layers-not-divisible"}),
+        ("--pipeline-model-parallel-size 4 --num-layers 34 --accumulate-grad-batches 16", {"layers-not-divisible"}),
+        ("--tensor-model-parallel-size=8", {"heads-not-divisible"}),
+        ("--pipeline-model-parallel-size 2 --num-layers 36 --accumulate-grad-batches 16", set()),
+        ("--pipeline-model-parallel-size 2 --num-layers $LAYERS --accumulate-grad-batches 16", set()),
+        ("--pipeline-model-parallel-size 2 --accumulate-grad-batches 16 $MORE", set()),
+    ],
+)
+def test_plans_of_bionemos_command(tmp_path: Path, more: str, rules: set[str]) -> None:
+    (tmp_path / "job.sbatch").write_text(ESM2.format(more=more))
+    report = check([tmp_path / "job.sbatch"])
+    of_interest = {"layers-not-divisible", "heads-not-divisible", "slurm-tasks-mismatch", "world-size-mismatch"}
+    assert {found.rule for found in report.findings if found.severity != "note"} & of_interest == rules
+    assert [run.plan.value("parallel.world_size") for run in report.runs] == [16]

@@ -167,6 +167,57 @@ def test_a_name_of_the_wrapper_that_is_given_to_the_model_inside(text: str, told
     assert found(text) == ({"code.bypassed_models"} if told else set())
 
 
+SEVERAL = """
+from accelerate import Accelerator
+accelerator = Accelerator()
+unet, encoder, opt = accelerator.prepare(Net(), Net(), opt)
+
+def bare(*models):
+    return tuple(m.module if isinstance(m, DDP) else m for m in models)
+
+def bare_of(unet, encoder, network=None):
+    return (inside(m) for m in [network, unet, encoder] if m is not None)
+
+def inside(model):
+    return model.module if isinstance(model, DDP) else model
+
+def both(unet, encoder):
+    return unet.module, encoder.module
+"""
+STEP = loop("loss = unet(x, encoder(x)).mean()", "accelerator.backward(loss)")
+TAKEN_OUT = {
+    "by a function of any number": "unet, encoder = bare(unet, encoder)\n",
+    "by a function that leaves out what is not there": "unet, encoder = bare_of(unet, encoder)\n",
+    "by a function of two": "unet, encoder = both(unet, encoder)\n",
+    "one beside the other": "unet, encoder = inside(unet), inside(encoder)\n",
+    "by map": "unet, encoder = map(accelerator.unwrap_model, (unet, encoder))\n",
+    "by map of one's own": "models = [unet, encoder]\nunet, encoder = map(inside, models)\n",
+    "by map of a lambda": "unet, encoder = list(map(lambda m: m.module, [unet, encoder]))\n",
+    "in a list": "unet, encoder = [accelerator.unwrap_model(each) for each in (unet, encoder)]\n",
+    "as items": "models = [m.module for m in (unet, encoder)]\nunet = models[0]\nencoder = models[1]\n",
+}
+
+
+@pytest.mark.parametrize("taken", TAKEN_OUT.values(), ids=TAKEN_OUT)
+def test_several_models_that_are_taken_out_at_once(taken: str) -> None:
+    assert found(SEVERAL + taken + STEP) == {"code.bypassed_models"}
+
+
+@pytest.mark.parametrize(
+    "taken",
+    [
+        "plain, other = bare(unet, encoder)\nprint(plain, other)\n",
+        "unet, encoder = bare(unet, encoder)\nunet, encoder = accelerator.prepare(unet, encoder)\n",
+        "unet, encoder = (m for m in (unet, encoder))\n",
+        "unet, encoder = order(m.module for m in (unet, encoder))\n",
+        "unet, encoder = (m.module for m in (unet, encoder) if chosen(m))\n",
+        "unet, encoder = (m.module for m in models())\n",
+    ],
+)
+def test_several_models_that_training_calls_with_their_wrappers_or_that_are_not_known(taken: str) -> None:
+    assert found(SEVERAL + taken + STEP) == set()
+
+
 FLAG = "model.require_backward_grad_sync = i % 4 == 3"
 
 

@@ -469,3 +469,42 @@ def test_devices_that_a_config_may_tell_otherwise_are_not_counted(tmp_path: Path
     (tmp_path / "fit.py").write_text(given)
     (tmp_path / "job.sh").write_text(f"#!/bin/bash\n{FOUR}\n#SBATCH -N 1\n{TRAINER} +devices=4\n")
     assert [each for each in check([tmp_path / "job.sh"]).findings if each.rule == "slurm-tasks-mismatch"] == []
+
+
+ON_EACH_NODE = """#!/bin/bash
+#SBATCH --nodes=4
+#SBATCH --ntasks-per-node=1
+#SBATCH --gpus-per-node=8
+{srun} {launch} train.py
+"""
+BY_FILE = "accelerate launch --config_file accelerate.yaml"
+BY_TORCHRUN = "torchrun --nnodes=1 --nproc_per_node=8"
+
+
+@pytest.mark.parametrize(
+    ("srun", "launch", "told"),
+    [
+        ("srun", BY_FILE, ["srun starts the launcher on 4 nodes, and num_machines is 1"]),
+        ("srun -n 4", BY_FILE, ["srun starts the launcher on 4 nodes, and num_machines is 1"]),
+        ("srun -N 2", BY_FILE, ["srun starts the launcher on 2 nodes, and num_machines is 1"]),
+        (
+            "srun",
+            "accelerate launch --multi_gpu --num_machines 2 --num_processes 16 --main_process_ip head",
+            ["srun starts the launcher on 4 nodes, and num_machines is 2"],
+        ),
+        ("srun", BY_TORCHRUN, ["4 nodes are allocated, the launch spans 1"]),
+        ("srun --nodes=1 --ntasks=1", BY_FILE, []),
+        ("srun --nodes=1 --ntasks=1", BY_TORCHRUN, []),
+        ("srun -w $host", BY_FILE, []),
+        ("srun $MORE", BY_FILE, []),
+        ("srun -N 2", BY_FILE + " --num_machines 2 --num_processes 16", []),
+        ("srun", "accelerate launch --multi_gpu --num_processes 8", []),
+    ],
+)
+def test_nodes_that_srun_starts_a_launch_on_and_that_it_does_not_count(
+    tmp_path: Path, srun: str, launch: str, told: list[str]
+) -> None:
+    (tmp_path / "job.sh").write_text(ON_EACH_NODE.format(srun=srun, launch=launch))
+    (tmp_path / "accelerate.yaml").write_text("distributed_type: MULTI_GPU\nnum_machines: 1\nnum_processes: 8\n")
+    found = [each.message for each in check([tmp_path / "job.sh"]).findings if each.rule == "idle-gpus"]
+    assert [message.partition(":")[0] for message in found] == told

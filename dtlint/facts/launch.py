@@ -146,6 +146,19 @@ def default_nodes(plan: Plan) -> FactValue:
     return 1 if plan.collection("launch.unsaid_nodes") else Unknown("the job asks for nodes, or is none of Slurm's")
 
 
+@register("launch.started_nodes", "number", "nodes", ("cluster.nodes",), "slurm")
+def started_nodes(plan: Plan) -> FactValue:
+    """Nodes on which srun starts the launch: as many as it is told, else all of the job that it has a task for."""
+    steps = [member for member in plan.collection("launch.steps") if isinstance(member, Member)]
+    if starter(plan) != "srun" or len(steps) != 1 or _plain(steps[0], "open"):
+        return Unknown("no one srun that is read whole starts the launch")
+    told = steps[0].fields
+    of_job = Unknown("srun names its nodes") if "nodelist" in told else plan.get("cluster.nodes")
+    counts = [told.get("nodes", of_job), *([told["tasks"]] if "tasks" in told else [])]
+    known = [count.value for count in counts if isinstance(count, Value) and isinstance(count.value, int)]
+    return min(known) if len(known) == len(counts) else Unknown("on how many nodes srun starts it is not known")
+
+
 @register("launch.asked_machines", "number", "machines", (), "deepspeed-launcher")
 def asked_machines(plan: Plan) -> FactValue:
     """Machines that the launch asks for where the host file has fewer."""

@@ -9,7 +9,9 @@ from dtlint.frameworks.interpreter import program_name, python_program
 from dtlint.languages.traced import Word
 
 _LAUNCHER_MODULES = ("torch.distributed.", "accelerate.", "deepspeed.launcher")
-_LAUNCHER = r"torchrun|torch\.distributed|\bdeepspeed\b|\baccelerate\b|\bswift\b|\bmegatron\b|\bcomposer\b"
+_LAUNCHER = (
+    r"torchrun|torch\.distributed|\bdeepspeed\b|\baccelerate\b|\bswift\b|\bmegatron\b|\bcomposer\b|\bcolossalai\b"
+)
 _PYTHON = r"\bpython[\d.]*\s"
 
 

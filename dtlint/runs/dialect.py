@@ -45,6 +45,8 @@ MODULES = {
     "litgpt": "litgpt",
     "torchtune": "torchtune.config",
     "olmo": "olmo",
+    "finetrainers": "finetrainers",
+    "bionemo": "nemo.esm2",
     "lightning-cli": "lightning.cli",
     "lightning-hydra": "lightning.hydra",
     "lightning-python": "lightning.program",
@@ -72,6 +74,8 @@ _SPEAK_FOR = (
     "litgpt",
     "torchtune",
     "olmo",
+    "finetrainers",
+    "bionemo",
 )
 """Layers that write a setting in the words of the framework in charge."""
 _OF_TORCH = ("fsdp-python", "ddp-python")

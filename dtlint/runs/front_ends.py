@@ -54,6 +54,8 @@ MARKS: Mapping[str, Marks] = {
     "openrlhf": Marks((), ("openrlhf", "--micro_train_batch_size")),
     "xtuner": Marks((), ("xtuner",)),
     "litgpt": Marks(("logger_name:",), ("litgpt",)),
+    "finetrainers": Marks((), ("--parallel_backend",)),
+    "bionemo": Marks((), ("train_esm2",)),
     "torchtune_single": Marks(()),
     "lightning_cli": Marks(("trainer:",), ("fit", "validate", "test", "predict", "--trainer.")),
     "lightning_hydra": Marks(()),
@@ -79,6 +81,8 @@ _MODULES: Mapping[str, str] = {
     "lightning_cli": "lightning.cli",
     "lightning_hydra": "lightning.hydra",
     "easyr1": "verl.easyr1",
+    "colossalai": "colossalai.launcher",
+    "bionemo": "nemo.esm2",
 }
 """The modules under dtlint.frameworks that read for these roles; another's has the name of the role."""
 

@@ -39,6 +39,7 @@ MARKERS: dict[str, tuple[bytes, ...]] = {
         b"swift",
         b"llamafactory",
         b"trl ",
+        b"colossalai",
         b"run_train.sh",
     ),
     "toml": (b"_parallel_", b"[parallelism]"),
@@ -72,6 +73,7 @@ MARKERS: dict[str, tuple[bytes, ...]] = {
         b"import lightning",
         b"from lightning",
         b"lightning_fabric",
+        b"colossalai.booster",
         *(mark.encode() for mark in NEMO_MARKS),
     ),
 }
@@ -83,7 +85,7 @@ read.
 STARTS = (b"subprocess", b"os.system", b"os.popen", b"os.exec")
 LAUNCHERS = (
     b"torchrun", b"torch.distributed.launch", b"torch.distributed.run", b"deepspeed", b"accelerate", b"horovodrun",
-    b"mpirun", b"mpiexec", b"srun", b"sbatch", b"llamafactory-cli", b"xtuner",
+    b"mpirun", b"mpiexec", b"srun", b"sbatch", b"llamafactory-cli", b"xtuner", b"colossalai",
 )  # fmt: skip
 """A Python file may start a launch only if it holds one of either: a way to start a command, and a launcher."""
 

@@ -30,6 +30,8 @@ _WITH_CONFIGS = {
     "tune": "torchtune",
     "xtuner": "xtuner",
     "litgpt": "litgpt",
+    "colossalai": "colossalai",
+    "train_esm2": "bionemo",
 }
 """Launchers that belong to a front end of their own, with its role."""
 ReadFile = Callable[[str], Source | None]

@@ -82,6 +82,7 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
     from dtlint.frameworks.accelerate import fsdp_plugin
     from dtlint.frameworks.accelerate import program as accelerator_python
     from dtlint.frameworks.code import own_loop, trainer_states
+    from dtlint.frameworks.colossalai import program as colossalai
     from dtlint.frameworks.deepspeed import experts as deepspeed_experts
     from dtlint.frameworks.deepspeed import pipelines as deepspeed_pipelines
     from dtlint.frameworks.deepspeed import program as deepspeed_python
@@ -107,6 +108,7 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
             pytorch,
             transformers_python,
             accelerator_python,
+            colossalai,
         )
     ]
     if any(reading.framework or reading.frontend for reading in readings):

@@ -6,37 +6,98 @@ import ast
 from collections.abc import Iterator
 from typing import TypeGuard
 
+from dtlint.frameworks.code.given_items import given_by, is_left_out, items_of
 from dtlint.frameworks.pytorch.step_area import called_function
 from dtlint.languages.python.bindings import dotted, last_word
 from dtlint.languages.python.called import argument_node
 from dtlint.languages.python.callers import callers
 from dtlint.languages.python.names import lookup
-from dtlint.languages.python.places import Place, place_of
+from dtlint.languages.python.places import Frame, Place, place_of
 from dtlint.languages.python.program import Definition
 from dtlint.languages.python.reaching import reaching
 from dtlint.languages.python.tree import Binding
+from dtlint.record import NamedTuple
 
 UNWRAPPING = frozenset({"unwrap_model", "extract_model_from_parallel"})
 """Functions of Accelerate that return the model inside."""
-_LEVELS = 4
+_LEVELS = 6
 """Names and helper functions through which a model is followed to the wrapper that it is taken out of."""
+_COPIES = frozenset({"tuple", "list", "iter"})
+"""Functions whose result has the items that they are given."""
+_EACH = "each item"
+"""A name that no program has, for what a function is handed that `map` calls."""
 
 
-def taken_from(place: Place, levels: int = _LEVELS) -> Place | None:
+class _Mapped(NamedTuple):
+    """A comprehension or `map`: what becomes of an item, the name that this has there, and the items."""
+
+    made: Place
+    name: str
+    items: list[Place]
+
+
+def taken_from(place: Place, path: tuple[int, ...] = (), levels: int = _LEVELS) -> Place | None:
     """`model` of an expression that stands for `model.module` or `accelerator.unwrap_model(model)`, in one of its
-    branches at least.
+    branches at least; with a `path` of an item of what the expression stands for.
     """
-    node = place.node
     if not levels or not place.budget.spend():
         return None
-    if isinstance(node, ast.Attribute) and node.attr == "module" and dotted(node.value):
-        return place.at(node.value)
-    if isinstance(node, ast.Call) and node.args and last_word(node.func) in UNWRAPPING and dotted(node.args[0]):
-        return place.at(node.args[0])
-    if _asks_for_module(node):
-        return place.at(node.args[0])
-    stands_for = (taken_from(inner, levels - 1) for inner in _meanings(place))
+    wrapper = _wrapper(place.node) if not path else None
+    if wrapper is not None:
+        return place.at(wrapper)
+    mapped = _mapped(place) if path else None
+    if mapped is not None:
+        return _taken_from_item(mapped, path, levels - 1)
+    stands_for = (taken_from(inner, rest, levels - 1) for inner, rest in _meanings(place, path))
     return next((found for found in stands_for if found is not None), None)
+
+
+def _wrapper(node: ast.AST) -> ast.expr | None:
+    """`model` of `model.module`, `unwrap_model(model)` and `getattr(model, "module")`."""
+    if isinstance(node, ast.Attribute) and node.attr == "module" and dotted(node.value):
+        return node.value
+    unwraps = isinstance(node, ast.Call) and node.args and last_word(node.func) in UNWRAPPING and dotted(node.args[0])
+    return node.args[0] if isinstance(node, ast.Call) and (unwraps or _asks_for_module(node)) else None
+
+
+def _taken_from_item(mapped: _Mapped, path: tuple[int, ...], levels: int) -> Place | None:
+    """The item of a comprehension's own items that the one at `path` is taken out of."""
+    found = taken_from(mapped.made, path[1:], levels)
+    taken = _as_given(found) if found is not None else None
+    if taken is None or dotted(taken.node) != mapped.name or not 0 <= path[0] < len(mapped.items):
+        return None
+    return _as_given(mapped.items[path[0]])
+
+
+def _mapped(place: Place) -> _Mapped | None:
+    """`(unwrap(m) for m in models)`, also of those that are not None, and `map(unwrap, models)`."""
+    node = place.node
+    if isinstance(node, ast.GeneratorExp | ast.ListComp) and len(node.generators) == 1:
+        part = node.generators[0]
+        inside = next((scope for scope in place.scope.inner if scope.node is node), place.scope)
+        items = items_of(place.at(part.iter))
+        if all(map(_asks_for_none, part.ifs)):
+            kept = [item for item in items if not (part.ifs and is_left_out(item))]
+            return _Mapped(place._replace(scope=inside, node=node.elt), dotted(part.target), kept)
+    if isinstance(node, ast.Call) and dotted(node.func) == "map" and len(node.args) == 2:
+        function = node.args[0]
+        items = items_of(place.at(node.args[1]))
+        if isinstance(function, ast.Lambda) and len(function.args.args) == 1:
+            return _Mapped(place.at(function.body), function.args.args[0].arg, items)
+        call = ast.copy_location(ast.Call(function, [ast.Name(_EACH, ast.Load())], []), node)
+        return _Mapped(place.at(call), _EACH, items)
+    return None
+
+
+def _asks_for_none(test: ast.expr) -> bool:
+    """`model is not None`"""
+    return isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.IsNot) and isinstance(test.left, ast.Name)
+
+
+def _as_given(place: Place) -> Place:
+    """What a parameter was given by the calls that led to it."""
+    given = given_by(place)
+    return place if given is None else _as_given(given)
 
 
 def _asks_for_module(node: ast.AST) -> TypeGuard[ast.Call]:
@@ -47,26 +108,41 @@ def _asks_for_module(node: ast.AST) -> TypeGuard[ast.Call]:
     return isinstance(name, ast.Constant) and name.value == "module" and bool(dotted(node.args[0]))
 
 
-def _meanings(place: Place) -> Iterator[Place]:
-    """What a conditional expression, a name with one binding, or a call of a function of the program stands for."""
+def _meanings(place: Place, path: tuple[int, ...]) -> Iterator[tuple[Place, tuple[int, ...]]]:
+    """What a conditional expression, a name with one binding, or a call of a function of the program stands for; of
+    several items those at `path`.
+    """
     node = place.node
     if isinstance(node, ast.IfExp):
-        yield from (place.at(node.body), place.at(node.orelse))
+        yield from ((place.at(node.body), path), (place.at(node.orelse), path))
     elif isinstance(node, ast.Name):
         holder, bindings = lookup(place.scope, node.id)
         bound = [binding for binding, _ in reaching(place, holder, bindings)] if holder is not None else []
         if holder is not None and len(bound) == 1:
-            yield from _bound(place._replace(scope=holder), node.id, bound[0])
+            inner = (*bound[0].path, *path)
+            yield from ((found, inner) for found in _bound(place._replace(scope=holder), node.id, bound[0]))
+    elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, int):
+        yield place.at(node.value), (node.slice.value, *path)
+    elif isinstance(node, ast.Tuple | ast.List) and path and 0 <= path[0] < len(node.elts):
+        yield place.at(node.elts[path[0]]), path[1:]
+    elif isinstance(node, ast.Call) and path and dotted(node.func) in _COPIES and len(node.args) == 1:
+        yield place.at(node.args[0]), path
     elif isinstance(node, ast.Call):
-        helper = called_function(place)
-        for site in helper.scope.sites if helper is not None else ():
-            if helper is not None and isinstance(site.node, ast.Return) and site.node.value is not None:
-                yield place._replace(module=helper.module, scope=helper.scope, node=site.node.value)
+        yield from ((found, path) for found in _returned(place))
+
+
+def _returned(place: Place) -> Iterator[Place]:
+    """What a call of a function of the program returns."""
+    helper = called_function(place)
+    for site in helper.scope.sites if helper is not None else ():
+        if helper is not None and isinstance(site.node, ast.Return) and site.node.value is not None:
+            frames = (*place.frames, Frame(helper.scope, place))
+            yield place._replace(module=helper.module, scope=helper.scope, node=site.node.value, frames=frames)
 
 
 def _bound(place: Place, name: str, binding: Binding) -> Iterator[Place]:
     """What a binding stands for: its expression, or what the only call of the function passes for a parameter."""
-    if binding.kind == "value" and not binding.path and binding.node is not None:
+    if binding.kind == "value" and binding.node is not None:
         yield place._replace(node=binding.node)
     elif binding.kind == "parameter":
         entered = [frame.call for frame in place.frames if frame.scope is place.scope]

@@ -82,16 +82,16 @@ def wrapped_kinds(place: Place) -> frozenset[str]:
     return frozenset(maker.kind for maker in (left if wraps else made)) or frozenset((UNKNOWN,))
 
 
-def is_prepared(place: Place) -> bool:
+def is_prepared(place: Place, by: frozenset[str] = PREPARERS) -> bool:
     """Whether an Accelerator or Fabric has wrapped a model: `model, loader = accelerator.prepare(model, loader)`."""
     made = [maker.call for maker in makers(place) if maker.kind != OTHER or maker.call is None]
-    return bool(made) and all(call is not None and _prepares(call) for call in made)
+    return bool(made) and all(call is not None and _prepares(call, by) for call in made)
 
 
-def _prepares(call: Place) -> bool:
+def _prepares(call: Place, by: frozenset[str]) -> bool:
     function = call.node.func if isinstance(call.node, ast.Call) else None
     by_name = isinstance(function, ast.Attribute) and function.attr in PREPARING
-    return by_name and isinstance(function, ast.Attribute) and kinds(call.at(function.value)) <= PREPARERS
+    return by_name and isinstance(function, ast.Attribute) and kinds(call.at(function.value)) <= by
 
 
 def _is_reached(maker: Maker) -> bool:

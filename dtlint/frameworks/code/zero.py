@@ -10,6 +10,7 @@ import re
 from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.code.inside import taken_from
+from dtlint.frameworks.code.lightning_models import is_held_by_lightning
 from dtlint.frameworks.code.mentions import mentions
 from dtlint.frameworks.code.objects import INITIALIZE, is_prepared, kinds, makers, wrapped_kinds
 from dtlint.frameworks.code.ranks import bindings_at
@@ -138,11 +139,20 @@ def _synced(call: Call) -> str:
     owner = _owner(call.place)
     if value is not None or owner is None or mentions(call.place.program, _GIVEN):
         return ""
-    if is_prepared(owner):
+    if is_prepared(owner, frozenset({"accelerator"})):
         return "told"
-    if wrapped_kinds(owner) != {"deepspeed"} and not _is_sharded(owner):
+    if not _is_of_engine(owner):
         return ""
     return "told" if _is_told(call.place.program) else "absent"
+
+
+def _is_of_engine(owner: Place) -> bool:
+    """Whether a model is DeepSpeed's: its engine, or what is inside it; a Fabric and the Trainer of a LightningModule
+    start one without a word to Transformers.
+    """
+    by_program = wrapped_kinds(owner) == {"deepspeed"} or _is_sharded(owner)
+    by_fabric = by_program or is_prepared(owner._replace(budget=Budget()), frozenset({"fabric"}))
+    return by_fabric or is_held_by_lightning(owner._replace(budget=Budget()))
 
 
 def _is_told(program: Program) -> bool:

@@ -230,7 +230,7 @@ def _first_of(words: Sequence[Word], split: Split) -> Word:
 
 def _step(name: Word, split: Split) -> Member:
     """One srun, or the #SBATCH lines, as far as given: `nodes`, `tasks`, `tasks_per_node`, `gpus_per_task`,
-    `distribution`, `nodelist`.
+    `distribution`, `nodelist`; `open` where more may be given than is known.
     """
     names = {"nodes": "nodes", "tasks": "ntasks", "tasks_per_node": "ntasks-per-node", "gpus_per_task": "gpus-per-task"}
     fields: dict[str, Setting] = {
@@ -240,7 +240,8 @@ def _step(name: Word, split: Split) -> Member:
         option = split.last(field)
         if option is not None:
             fields[field] = text_of(option.value)
-    return Member(literal_place(name), fields)
+    opened = texts(literal_place(name), open="yes") if split.open else {}
+    return Member(literal_place(name), {**fields, **opened})
 
 
 def _collections(split: Split, tool: str) -> Mapping[str, tuple[Member, ...]]:

@@ -70,6 +70,15 @@ def argument_node(function: Scope, name: str, call: ast.AST) -> ast.expr | None:
     return call.args[index]
 
 
+def rest_nodes(function: Scope, call: ast.AST) -> list[ast.expr]:
+    """The expressions that a call passes for `*models` of a function; [] where they are not written one by one."""
+    node = function.node
+    if not isinstance(call, ast.Call) or not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        return []
+    first = len(node.args.posonlyargs) + len(node.args.args) - int(_is_bound(function, call))
+    return [] if any(isinstance(item, ast.Starred) for item in call.args) else call.args[first:]
+
+
 def given_to(call: ast.Call) -> list[ast.expr]:
     """All expressions that a call passes."""
     return [*call.args, *(keyword.value for keyword in call.keywords)]

@@ -1,0 +1,1 @@
+"""ColossalAI: its launcher, and the plugin by which a program splits its model."""
