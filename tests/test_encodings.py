@@ -46,3 +46,19 @@ def test_no_bytes_end_a_check(change: object, tmp_path: Path) -> None:
     findings(written(tmp_path / "other", change))
     for name in FILES:
         check([tmp_path / "other" / name])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "is_read"),
+    [
+        ("run.sh", "#!/bin/bash\ntorchrun --nproc_per_node 2 train.py\n\0\0\0", True),
+        ("run.sh", "#!/usr/bin/env bash\nset -e\ntorch\0run --nproc_per_node 2 train.py\n", True),
+        ("run.sh", "#!/bin/bash\0\ntorchrun --nproc_per_node 2 train.py\n", False),
+        ("run.sh", "#!/bin/bash\ntorch\0run --nproc_per_node 2 train.py\n", False),
+        ("ds.json", '{"train_micro_batch_size_per_gpu": 1}\n\0\0', False),
+    ],
+)
+def test_bash_passes_over_nulls_behind_the_first_two_lines(name: str, text: str, is_read: bool, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    told = [each.rule for each in check([tmp_path / name]).findings]
+    assert ("unreadable-input" not in told) is is_read
