@@ -160,7 +160,8 @@ _SHELL_LINE = re.compile(rb"#!.*sh\b")
 
 def _without_nulls(data: bytes, path: str) -> bytes:
     """A shell script without its NUL bytes, which bash passes over unless one of the first two lines holds one
-    (bash 5.2: general.c, check_binary_file, and parse.y, shell_getc): a copy that was cut off may end in them. All else is binary.
+    (bash 5.2: general.c, check_binary_file, and parse.y, shell_getc): a copy that was cut off may end in them. All
+    else is binary.
     """
     lines = data.split(b"\n", maxsplit=2)
     if b"\0" in b"".join(lines[:2]) or not _SHELL_LINE.match(data):
