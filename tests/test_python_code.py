@@ -1420,3 +1420,31 @@ SKIPPED = "for x in b:\n    loss = model(x)\n    if {test}:\n        {before}\n 
 )
 def test_a_turn_without_a_backward_pass(test: str, before: str, parts: bool) -> None:
     assert ("code.divergences" in found(SKIPPED.format(test=test, before=before))) is parts
+
+
+@pytest.mark.parametrize(
+    ("test", "expected"),
+    [
+        ("torch.isnan(images).any()", ["picked"]),
+        ("not torch.isfinite(images).all()", ["picked"]),
+        ("torch.isnan(labels).any()", []),
+        ("torch.isnan(outputs).any()", ["loss"]),
+        ("torch.isnan(loss)", ["loss"]),
+    ],
+)
+def test_a_batch_that_is_not_finite_is_no_loss_and_numbers_of_classes_are_finite(
+    test: str, expected: list[object]
+) -> None:
+    text = f"""
+model = DDP(Net().cuda())
+def fit():
+    for images, labels in loader:
+        images, labels = images.cuda(), labels.cuda()
+        outputs = model(images)
+        loss = criterion(outputs, labels)
+        if {test}:
+            continue
+        loss.backward()
+fit()
+"""
+    assert causes(text) == expected

@@ -37,6 +37,8 @@ from dtlint.value import Setting, Value, written
 
 _EXCHANGING = (*DDP, *FSDP1, *FSDP2, "deepspeed.initialize")
 _NOT_FINITE = re.compile(r"\b(isnan|isinf|isfinite)\b")
+_LABELS = re.compile(r"\b(labs?|labels?|targets?|y|gts?)\b", re.IGNORECASE)
+"""Names of what a sample is to be taken for, most often a number of a class, which is finite."""
 _AGREED = re.compile(r"reduce|gather|broadcast|sync|any_rank|all_rank|global", re.IGNORECASE)
 """Words of values on which the ranks have agreed."""
 
@@ -350,13 +352,21 @@ def _own(place: Place, test: ast.expr, loop: ast.For | ast.While) -> str:
     """What of a rank's own a condition asks for: the loss of this turn, what its batch holds, the clock; "" for
     anything else.
     """
-    if _is_innermost(place.scope, loop) and (
-        _NOT_FINITE.search(place.module.text(test, 200)) or judges_loss(place, test, loop)
-    ):
+    asks_finite = _NOT_FINITE.search(place.module.text(test, 200)) is not None
+    if asks_finite and isinstance(loop, ast.For) and _asks_sample(place, test, loop):
+        return "" if _LABELS.search(place.module.text(test, 200)) else "picked"
+    if _is_innermost(place.scope, loop) and (asks_finite or judges_loss(place, test, loop)):
         return "" if _is_made_together(place, _LEVELS) else "loss"
     if _is_innermost(place.scope, loop) and (own_batch(place) is not None or gives_nothing(place, test, loop)):
         return "picked"
     return "clock" if asks_clock(place, test) else ""
+
+
+def _asks_sample(place: Place, test: ast.expr, loop: ast.For) -> bool:
+    """Whether a condition rests on nothing but what a loop takes from the loader."""
+    asked = {node.id for node in ast.walk(test) if isinstance(node, ast.Name) and node.id in place.scope.bindings}
+    taken = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
+    return bool(asked) and asked <= taken
 
 
 def _is_made_together(place: Place, levels: int) -> bool:
