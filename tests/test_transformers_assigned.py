@@ -265,3 +265,23 @@ def test_trl_recomputes_without_a_second_pass_from_a_release_on(tmp_path: Path, 
     given = "model='gpt2', args=args, train_dataset=data, peft_config=LoraConfig(r=8)"
     program = f"from peft import LoraConfig\nfrom trl import SFTConfig, SFTTrainer\nargs = SFTConfig('out')\nSFTTrainer({given}).train()\n"
     assert told(tmp_path, program) is raised
+
+
+@pytest.mark.parametrize(
+    ("change", "raised"),
+    [("pass", True), ("self.learning_rate = 1e-4", False), ("self.other = 1e-4", True)],
+)
+def test_a_number_that_the_class_sets_itself_is_compared_with_no_config(
+    tmp_path: Path, change: str, raised: bool
+) -> None:
+    program = OWN.replace("super().__post_init__()\n        {change}", "{change}\n        super().__post_init__()")
+    assert "{change}" in program
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "train.py").write_text(program.format(change=change))
+    adam = '{"type": "AdamW", "params": {"lr": 1e-4}}'
+    (tmp_path / "ds.json").write_text(
+        f'{{"train_micro_batch_size_per_gpu": "auto", "optimizer": {adam}, "zero_optimization": {{"stage": 2}}}}'
+    )
+    (tmp_path / "run.sh").write_text(f"{LAUNCH.rstrip()} --deepspeed ds.json\n")
+    found = {finding.rule for finding in check([tmp_path / "run.sh"], {}).findings}
+    assert ("conflicting-settings" in found) is raised

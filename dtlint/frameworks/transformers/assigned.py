@@ -9,11 +9,13 @@ import ast
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from dtlint.frameworks import Claim, Reading
+from dtlint.frameworks import Claim, Member, Reading
 from dtlint.frameworks.argument_classes import comes_down, is_made
+from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.pytorch.checkpointing import variant_in
+from dtlint.frameworks.transformers.arguments import REPEATED
 from dtlint.frameworks.transformers.declared import BASES
-from dtlint.frameworks.transformers.program import SETTINGS
+from dtlint.frameworks.transformers.program import ARGUMENTS, SETTINGS
 from dtlint.languages.python.bindings import dotted, enclosing_class
 from dtlint.languages.python.constants import evaluate
 from dtlint.languages.python.places import Place, place_of
@@ -81,7 +83,24 @@ def read(program: Program) -> tuple[Reading, Reading]:
     every = tuple(_assigned(program))
     filled = tuple(each for each in every if each.fills)
     others = tuple(each for each in every if not each.fills)
-    return Reading(FILLED, claims=tuple(_claims(filled))), Reading(LAYER, claims=tuple(_claims(others)))
+    numbers = tuple(_own_numbers(program))
+    told = Reading(LAYER, claims=tuple(_claims(others)), collections={ARGUMENTS: numbers} if numbers else {})
+    return Reading(FILLED, claims=tuple(_claims(filled))), told
+
+
+def _own_numbers(program: Program) -> Iterator[Member]:
+    """The numbers that a class of arguments sets itself when it is made, as members of `config.arguments` that are not
+    known: a DeepSpeed config is compared with what they are then.
+    """
+    names = {flag.replace("-", "_"): flag for flag in REPEATED}
+    for module in program.modules.values():
+        for site in sites(module) if "__post_init__" in module.source.text else ():
+            for target, _ in _pairs(site.node):
+                place = place_of(program, module, site)
+                if target.attr in names and _is_own(place, dotted(target.value)) and stands(place) is not False:
+                    span = module.span(site.node)
+                    unknown = Unknown(f"the program sets {target.attr} itself", "", Origin("written", span))
+                    yield Member(span, {**texts(span, name=names[target.attr]), "value": unknown})
 
 
 def _claims(every: Sequence[_Assigned]) -> Iterator[Claim]:
