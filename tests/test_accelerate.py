@@ -991,3 +991,34 @@ def test_deepspeed_divides_by_its_own_accumulation(
     (tmp_path / "run.sh").write_text("accelerate launch --config_file acc.yaml train.py\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     assert [each.span.line for each in check(["run.sh"]).findings if each.rule == "grad-accum-conflict"] == lines
+
+
+DEGREES = """
+from accelerate import ParallelismConfig
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+{built}
+args = TrainingArguments(output_dir="out", per_device_train_batch_size=1, deepspeed="ds.json"{passed})
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-7B-Instruct")
+Trainer(model=model, args=args, train_dataset=data).train()
+"""
+SHARDED = '{"train_micro_batch_size_per_gpu": "auto", "zero_optimization": {"stage": 3}}'
+
+
+@pytest.mark.parametrize(
+    ("built", "passed", "told"),
+    [
+        ("", ', parallelism_config=ParallelismConfig(sp_backend="deepspeed", sp_size=8)', True),
+        ("degrees = ParallelismConfig(sp_size=8)", ", parallelism_config=degrees", True),
+        ("", ', parallelism_config=ParallelismConfig(sp_backend="deepspeed", sp_size=4)', False),
+        ("", ", parallelism_config=ParallelismConfig(cp_size=8)", False),
+        ("if wanted():\n    degrees = ParallelismConfig(sp_size=8)", ", parallelism_config=degrees", False),
+        ("", "", False),
+    ],
+)
+def test_degrees_that_a_program_builds(tmp_path: Path, built: str, passed: str, told: bool) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "train.py").write_text(DEGREES.format(built=built, passed=passed))
+    (tmp_path / "ds.json").write_text(SHARDED)
+    (tmp_path / "run.sh").write_text("accelerate launch --num_processes 8 train.py\n")
+    rules = {finding.rule for finding in check([tmp_path / "run.sh"], {}).findings}
+    assert ("heads-not-divisible" in rules) is told

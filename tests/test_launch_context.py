@@ -629,6 +629,23 @@ class TestPrograms:
         plan = self.plan(tmp_path, program)
         assert listed(plan, "code.loadings", "device_map") == [(each,) for each in found]
 
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "peft.AutoPeftModelForCausalLM",
+            "transformers.LlavaForConditionalGeneration",
+            "transformers.Qwen3ForCausalLM",
+        ],
+    )
+    def test_other_classes_that_take_device_maps(self, tmp_path: Path, name: str) -> None:
+        package, _, loaded = name.partition(".")
+        program = (
+            f"import torch.distributed\nfrom {package} import {loaded}\n"
+            f'model = {loaded}.from_pretrained("x/y", device_map="auto")'
+        )
+        plan = self.plan(tmp_path, program)
+        assert listed(plan, "code.loadings", "device_map") == [("auto",)]
+
     def test_variables_that_the_program_sets_for_itself(self, tmp_path: Path) -> None:
         program = (
             "import os\nimport torch.distributed\n"

@@ -126,3 +126,162 @@ def test_a_field_whose_default_is_a_dict(tmp_path: Path, default: str, told: boo
     (tmp_path / "run.sh").write_text(LAUNCH)
     (run,) = read_runs([tmp_path], Options()).runs
     assert run.plan.value("checkpointing.reentrant") is told
+
+
+OWN = """\
+from dataclasses import dataclass, field
+from transformers import HfArgumentParser, Trainer, TrainingArguments
+
+
+@dataclass
+class Own(TrainingArguments):
+    gradient_checkpointing: bool = field(default=True)
+    ddp_find_unused_parameters: bool = field(default=True)
+
+    def __post_init__(self):
+        super().__post_init__()
+        {change}
+
+
+(training_args,) = HfArgumentParser(Own).parse_args_into_dataclasses()
+Trainer(model, training_args, train_dataset=data).train()
+"""
+SELF = REENTRANT.replace("training_args", "self")
+OF_SELF = "self.gradient_checkpointing_kwargs"
+
+
+def told(folder: Path, program: str, flags: str = "") -> bool:
+    (folder / ".git").mkdir()
+    (folder / "train.py").write_text(program)
+    (folder / "run.sh").write_text(f"{LAUNCH.rstrip()} {flags}\n")
+    found = {finding.rule for finding in check([folder], {}).findings}
+    return "ddp-find-unused-with-checkpoint" in found
+
+
+@pytest.mark.parametrize(
+    ("change", "flags", "raised"),
+    [
+        (SELF, "", True),
+        (SELF.replace("True", "False"), "", False),
+        (f"{SELF}\n        self.ddp_find_unused_parameters = False", "", False),
+        (f"if self.gradient_checkpointing:\n            {SELF}", "", True),
+        (f"if {OF_SELF} is None:\n            {SELF}", "", True),
+        (f"if self.gradient_checkpointing and not {OF_SELF}:\n            {SELF}", "", True),
+        (f"{OF_SELF} = {OF_SELF} or dict(use_reentrant=True)", "", True),
+        (
+            f"if {OF_SELF} is None:\n            {SELF}",
+            """--gradient_checkpointing_kwargs '{"use_reentrant": false}'""",
+            False,
+        ),
+        (f"if wanted():\n            {SELF}", "", False),
+    ],
+)
+def test_a_class_of_arguments_sets_its_own(tmp_path: Path, change: str, flags: str, raised: bool) -> None:
+    assert told(tmp_path, OWN.format(change=change), flags) is raised
+
+
+@pytest.mark.parametrize("name", ["def prepare(self):", "def __post_init__(self):"])
+def test_what_another_class_sets_on_itself_is_no_argument(tmp_path: Path, name: str) -> None:
+    program = OWN.format(change=SELF).replace("def __post_init__(self):", name)
+    other = "class Other:\n    gradient_checkpointing: bool = True\n\n    def __post_init__(self):\n        pass\n"
+    program = program.replace("class Own(TrainingArguments):", f"{other}\n\n@dataclass\nclass Own(TrainingArguments):")
+    assert told(tmp_path, program) is (name == "def __post_init__(self):")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        'training_args.gradient_checkpointing_kwargs["use_reentrant"] = True',
+        'setattr(training_args, "gradient_checkpointing_kwargs", {"use_reentrant": True})',
+        f"if training_args.gradient_checkpointing_kwargs is None:\n    {REENTRANT}",
+    ],
+)
+def test_other_ways_to_set_options(tmp_path: Path, change: str) -> None:
+    found = setting(tmp_path, change, "checkpointing.reentrant")
+    assert isinstance(found, Value) and found.value is True
+
+
+def test_what_is_filled_in_counts_only_where_nothing_is_given(tmp_path: Path) -> None:
+    change = f"if training_args.gradient_checkpointing_kwargs is None:\n    {REENTRANT}"
+    program = PROGRAM.format(change=change)
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "train.py").write_text(program)
+    (tmp_path / "run.sh").write_text(
+        f"""{LAUNCH.rstrip()} --gradient_checkpointing_kwargs '{{"use_reentrant": false}}'\n"""
+    )
+    (run,) = read_runs([tmp_path], Options()).runs
+    assert run.plan.value("checkpointing.reentrant") is False
+    assert not run.plan.collection("config.conflicts")
+
+
+ADAPTED = """\
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+{brought}
+args = TrainingArguments(output_dir="out", per_device_train_batch_size=2, gradient_checkpointing=True{more})
+model = AutoModelForCausalLM.from_pretrained("gpt2")
+model.enable_input_require_grads()
+{wrapped}
+Trainer(model=model, args=args, train_dataset=data).train()
+"""
+WRAPPED = "model = get_peft_model(model, LoraConfig(r=8))"
+
+
+@pytest.mark.parametrize(
+    ("pinned", "change", "raised"),
+    [
+        ("transformers==4.44.2", {}, True),
+        ("transformers==5.1.0", {}, False),
+        ("", {}, False),
+        ("", {"more": ', gradient_checkpointing_kwargs={"use_reentrant": True}'}, True),
+        ("transformers==4.44.2", {"more": ', gradient_checkpointing_kwargs={"use_reentrant": False}'}, False),
+        ("transformers==4.44.2", {"more": ", ddp_find_unused_parameters=False"}, False),
+        ("transformers==4.44.2", {"more": ", **given", "brought": "from options import given"}, False),
+        ("transformers==4.44.2", {"wrapped": ""}, False),
+        ("transformers==4.44.2", {"wrapped": f"if wanted():\n    {WRAPPED}"}, False),
+        ("transformers==4.44.2", {"wrapped": f"{WRAPPED}\nargs.ddp_find_unused_parameters = False"}, False),
+        ("transformers==4.44.2", {"wrapped": f"{WRAPPED}\nmodel._set_static_graph()"}, False),
+    ],
+)
+def test_the_trainer_has_a_model_with_adapters_searched(
+    tmp_path: Path, pinned: str, change: dict[str, str], raised: bool
+) -> None:
+    (tmp_path / "requirements.txt").write_text(f"{pinned}\n")
+    program = ADAPTED.format(**{"brought": "", "more": "", "wrapped": WRAPPED, **change})
+    assert told(tmp_path, program) is raised
+
+
+@pytest.mark.parametrize(
+    ("pinned", "raised"),
+    [
+        ("trl==0.20.0\ntransformers==4.50.0", True),
+        ("trl==0.28.0\ntransformers==4.57.0", False),
+        ("trl==0.20.0\ntransformers==5.1.0", False),
+        ("transformers==4.57.0", False),
+    ],
+)
+def test_trl_recomputes_without_a_second_pass_from_a_release_on(tmp_path: Path, pinned: str, raised: bool) -> None:
+    (tmp_path / "requirements.txt").write_text(f"{pinned}\n")
+    given = "model='gpt2', args=args, train_dataset=data, peft_config=LoraConfig(r=8)"
+    program = f"from peft import LoraConfig\nfrom trl import SFTConfig, SFTTrainer\nargs = SFTConfig('out')\nSFTTrainer({given}).train()\n"
+    assert told(tmp_path, program) is raised
+
+
+@pytest.mark.parametrize(
+    ("change", "raised"),
+    [("pass", True), ("self.learning_rate = 1e-4", False), ("self.other = 1e-4", True)],
+)
+def test_a_number_that_the_class_sets_itself_is_compared_with_no_config(
+    tmp_path: Path, change: str, raised: bool
+) -> None:
+    program = OWN.replace("super().__post_init__()\n        {change}", "{change}\n        super().__post_init__()")
+    assert "{change}" in program
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "train.py").write_text(program.format(change=change))
+    adam = '{"type": "AdamW", "params": {"lr": 1e-4}}'
+    (tmp_path / "ds.json").write_text(
+        f'{{"train_micro_batch_size_per_gpu": "auto", "optimizer": {adam}, "zero_optimization": {{"stage": 2}}}}'
+    )
+    (tmp_path / "run.sh").write_text(f"{LAUNCH.rstrip()} --deepspeed ds.json\n")
+    found = {finding.rule for finding in check([tmp_path / "run.sh"], {}).findings}
+    assert ("conflicting-settings" in found) is raised

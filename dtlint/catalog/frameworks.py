@@ -191,7 +191,7 @@ def _alternatives(rows: object) -> list[Row]:
 def _default(row: Row, entry: Row) -> Default:
     when = {setting: _several(value) for setting, value in cast("Row", row.get("when", {})).items()}
     since, until = str(row.get("since", "")), str(row.get("until", ""))
-    source, package = str(row.get("source", entry["source"])), str(entry.get("package", ""))
+    source, package = str(row.get("source", entry["source"])), str(row.get("package", entry.get("package", "")))
     return Default(_plain(row["value"]), when, since, until, str(entry["tool"]), source, package)
 
 

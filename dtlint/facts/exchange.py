@@ -39,7 +39,7 @@ def searched_recomputation(plan: Plan) -> FactValue:
     if plan.collection("code.searched_recomputations"):
         return True
     unused = plan.stated("communication.find_unused")
-    asked = unused is not None and unused.value is True and unused.origin.kind in ("written", "given")
+    asked = unused is not None and unused.value is True and unused.origin.kind in ("written", "given", "default")
     recomputed = plan.word("checkpointing.activations") in ("full", "selective")
     if not asked or not recomputed or plan.flag("communication.static_graph") is not False:
         return False

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from dtlint.frameworks import Claim
 from dtlint.frameworks.adapter_layers import targets_of
-from dtlint.languages.python.calls import Call, argument, calls, passed
+from dtlint.languages.python.calls import Call, argument, called, calls, passed
+from dtlint.languages.python.following import ways
+from dtlint.languages.python.places import Place
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import reach, stands
 from dtlint.value import Origin, Setting, Unknown, Value, default
 
 _CONFIG, _WRAP = "peft.LoraConfig", "peft.get_peft_model"
 _LORA = (_CONFIG, _WRAP, "peft.prepare_model_for_kbit_training")
+_TAKING = tuple(f"trl.{name}Trainer" for name in ("SFT", "DPO", "GRPO", "Reward", "KTO", "ORPO", "CPO", "RLOO"))
+"""Trainers that wrap the model themselves, if they are given a config of adapters."""
 _ASKING = re.compile(r"lora|peft|adapter|bits", re.IGNORECASE)
 """What names of arguments hold that ask for adapters or for weights of few bits."""
 _NAMES = re.compile(r"[A-Za-z_]\w*")
@@ -33,7 +38,7 @@ def adapter_claims(program: Program) -> Iterator[Claim]:
     if not found:
         return
     built = [call for call in found if call.name == _CONFIG]
-    if len(built) != 1 or not any(call.name == _WRAP and stands(call.place) for call in found):
+    if len(built) != 1 or certainly_added(program) is None:
         unknown = Unknown("the program may train adapters", "", Origin("written", found[0].head))
         yield Claim("model.lora_rank", unknown, found[0].name)
         return
@@ -43,6 +48,21 @@ def adapter_claims(program: Program) -> Iterator[Claim]:
     if targets is not None:
         yield Claim("model.lora_targets", targets, "target_modules")
     yield from _saved(built[0])
+
+
+def certainly_added(program: Program) -> Call | None:
+    """The call that certainly puts adapters into the model: get_peft_model, or a trainer of TRL that is given their
+    config.
+    """
+    wraps = (call for call in calls(program, (_WRAP,)) if stands(call.place))
+    taking = (call for call in calls(program, _TAKING) if stands(call.place) and _is_given_config(call))
+    return next(chain(wraps, taking), None)
+
+
+def _is_given_config(call: Call) -> bool:
+    """`SFTTrainer(..., peft_config=LoraConfig(r=8))`, where that is all that it can be."""
+    ends = [way.end for item in passed(call, "peft_config") for way in ways(item.place)]
+    return bool(ends) and all(isinstance(end, Place) and called(end) == _CONFIG for end in ends)
 
 
 def _whole(call: Call, rank: Setting) -> Setting:

@@ -19,14 +19,24 @@ def is_used(program: Program, argument: Argument) -> bool:
     by the code that adds it.
     """
     name = _class_of(program, argument)
-    return not name or any(_uses(program, module, name) for module in program.modules.values())
+    return not name or is_made(program, name)
+
+
+def is_made(program: Program, name: str) -> bool:
+    """Whether a program does something with a class of this name."""
+    return any(_uses(program, module, name) for module in program.modules.values())
 
 
 def is_derived(program: Program, argument: Argument, bases: tuple[str, ...]) -> bool:
     """Whether the class that an argument is a field of comes down to one whose name ends so, by bases that the program
     shows.
     """
-    waiting, seen = [_class_of(program, argument)], set[str]()
+    return comes_down(program, _class_of(program, argument), bases)
+
+
+def comes_down(program: Program, name: str, bases: tuple[str, ...]) -> bool:
+    """The same of a class by its name."""
+    waiting, seen = [name], set[str]()
     while waiting:
         name = waiting.pop()
         if not name or name in seen:

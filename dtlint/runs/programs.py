@@ -93,6 +93,7 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
     from dtlint.frameworks.transformers import declared as transformers_declared
     from dtlint.frameworks.transformers import parser as transformers_parser
     from dtlint.frameworks.transformers import program as transformers_python
+    from dtlint.frameworks.transformers import wrapped_models
 
     if not marker(entry.text.encode("utf-8", errors="replace")):
         return [(entry, Reading("program"))]
@@ -129,7 +130,8 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
         from dtlint.frameworks.megatron import program as megatron_python
 
         readings.append(megatron_python.read(program))
-    readings.extend((transformers_assigned.read(program), strict_parser.read(program), lenient_parser.read(program)))
+    readings.append(wrapped_models.read(program))
+    readings.extend((*transformers_assigned.read(program), strict_parser.read(program), lenient_parser.read(program)))
     parser = transformers_parser.read(program)
     readings.extend((parser, transformers_parser.read_line(program, words or (), parser)))
     return [(reading.place.source if reading.place is not None else entry, reading) for reading in readings]

@@ -196,7 +196,7 @@ def _arguments(readings: Sequence[Reading], settings: Mapping[str, Setting]) -> 
     """The Trainer's arguments that no setting of the plan holds. What the calls of a program say of them counts before
     the fields that it declares.
     """
-    own = sorted(_own(readings), key=lambda reading: reading.layer != _DECLARED)
+    own = sorted(_own(readings), key=lambda reading: (reading.layer == _ASSIGNED, reading.layer != _DECLARED))
     told = {
         text_in(each.fields["name"]): _Asked(_spelled(reading, text_in(each.fields["name"])), each.fields["value"])
         for reading in own
@@ -207,12 +207,14 @@ def _arguments(readings: Sequence[Reading], settings: Mapping[str, Setting]) -> 
 
 _DECLARED = "transformers-declared"
 """The layer of arguments that a program declares itself."""
+_ASSIGNED = "assigned-arguments"
+"""The layer of what a program sets anew, which counts before all others."""
 _CALLED = "transformers-python"
 """The layer of those that a program gives in a call."""
 
 
 def _own(readings: Sequence[Reading]) -> Iterator[Reading]:
-    return (reading for reading in readings if reading.layer.startswith("transformers"))
+    return (reading for reading in readings if reading.layer.startswith("transformers") or reading.layer == _ASSIGNED)
 
 
 def _unasked_numbers(

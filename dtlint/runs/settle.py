@@ -176,6 +176,8 @@ OVERRIDES = frozenset(
         ("transformers-declared", "transformers-file"),
         *((layer, "assigned-arguments") for layer in ("transformers-arguments", "transformers-file")),
         *((layer, "assigned-arguments") for layer in ("transformers-declared", "transformers-python")),
+        *(("filled-arguments", layer) for layer in ("transformers-arguments", "transformers-file")),
+        *(("filled-arguments", layer) for layer in ("transformers-declared", "transformers-python")),
     )
 )
 """Files of arguments with the command lines that are laid over them, which is what such a command line is for,
@@ -183,8 +185,10 @@ defaults with what takes their place, and arguments with what a program sets the
 """
 
 
-GIVING_WAY = frozenset(("own-loop", "fsdp-plugin-unasked"))
-"""Layers of what a loop is seen to do, and of what a plugin takes unasked: no settings that another overrides."""
+GIVING_WAY = frozenset(("own-loop", "fsdp-plugin-unasked", "wrapped-model"))
+"""Layers of what a loop is seen to do, and of what a plugin or a trainer takes unasked: no settings that another
+overrides.
+"""
 
 
 OWNED = frozenset(("batch.accumulation", layer) for layer in ("lightning-python", "lightning-cli", "lightning-hydra"))

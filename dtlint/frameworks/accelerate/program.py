@@ -18,6 +18,11 @@ LAYER = "accelerator-python"
 ACCELERATORS = ("accelerate.Accelerator", "accelerate.accelerator.Accelerator")
 _PLUGINS = tuple(f"accelerate{module}.GradientAccumulationPlugin" for module in ("", ".utils", ".utils.dataclasses"))
 _OF_DDP = {"find_unused_parameters": "communication.find_unused", "static_graph": "communication.static_graph"}
+_PARALLELISM = tuple(f"accelerate{module}.ParallelismConfig" for module in ("", ".utils", ".parallelism_config"))
+_DEGREES = {"tp_size": "parallel.tensor", "cp_size": "parallel.context", "sp_size": "parallel.ulysses"}
+"""Fields of ParallelismConfig that are degrees (accelerate 1.12.0 parallelism_config.py; 1.10.1 has no sp_size)."""
+_HANDED = "parallelism_config"
+"""The argument by which Accelerator and TrainingArguments take it."""
 _COUNT, _PLUGIN = "gradient_accumulation_steps", "gradient_accumulation_plugin"
 COUNTS = "code.accelerators"
 """The collection of what the Accelerator of a program accumulates by itself."""
@@ -32,7 +37,8 @@ def read(program: Program) -> Reading:
     timeout = timeout_claims(program) if any(True for _ in calls(program, ACCELERATORS)) else ()
     counted = tuple(_counted(program))
     collections = {COUNTS: counted} if counted else {}
-    return Reading(LAYER, claims=(*_claims(program), *_told_to_ddp(program), *timeout), collections=collections)
+    claims = (*_claims(program), *_told_to_ddp(program), *_degrees(program), *timeout)
+    return Reading(LAYER, claims=claims, collections=collections)
 
 
 def _counted(program: Program) -> Iterator[Member]:
@@ -55,6 +61,18 @@ def _told_to_ddp(program: Program) -> Iterator[Claim]:
     for name, setting in _OF_DDP.items() if len(found) == 1 else ():
         value = argument(found[0], name)
         if value is not None:
+            yield Claim(setting, value, name)
+
+
+def _degrees(program: Program) -> Iterator[Claim]:
+    """The degrees of the one ParallelismConfig of a program that hands it on."""
+    found = [call for call in calls(program, _PARALLELISM) if stands(call.place) is not False]
+    handed = any(_HANDED in module.source.text for module in program.modules.values())
+    if len(found) != 1 or not handed or not stands(found[0].place):
+        return
+    for name, setting in _DEGREES.items():
+        value = argument(found[0], name)
+        if isinstance(value, Unknown) or (isinstance(value, Value) and isinstance(value.value, int)):
             yield Claim(setting, value, name)
 
 

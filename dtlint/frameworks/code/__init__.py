@@ -189,6 +189,10 @@ def _of_data(words: set[str]) -> Iterator[tuple[str, Collector]]:
         yield "config.conflicts", lambda of: (*rescaled_losses(of), *held_steps(of))
         yield "code.replicas", replicas
         yield "code.shards", lambda of: (*shards(of), *evaluated_shards(of))
+    elif "generate" in words:
+        from dtlint.frameworks.code.evaluated_shards import evaluated_shards
+
+        yield "code.shards", evaluated_shards
     if words & {"backward", "all_gather"}:
         from dtlint.frameworks.code.gathers import local_losses
 

@@ -8,16 +8,15 @@ from collections.abc import Iterator
 
 from dtlint.frameworks import Member
 from dtlint.frameworks.code.divergence import statements
-from dtlint.frameworks.code.mentions import leading_to, turned_over
-from dtlint.frameworks.code.objects import kinds
+from dtlint.frameworks.code.mentions import leading_to
+from dtlint.frameworks.code.own_parts import Loop, Part, loops_around, parts_around
 from dtlint.frameworks.code.serving import endless
-from dtlint.frameworks.code.shards import Shard, shard_member, shards_in
-from dtlint.frameworks.pytorch.names import FSDP1, FSDP2
-from dtlint.languages.python.bindings import dotted, enclosing_class
-from dtlint.languages.python.calls import Call, calls, passed
+from dtlint.frameworks.code.sharded_passes import Pass, sharded_passes
+from dtlint.frameworks.code.shards import Shard, is_shard, shard_member
+from dtlint.languages.python.bindings import dotted, enclosing_class, last_word
 from dtlint.languages.python.constants import evaluate
-from dtlint.languages.python.following import ways
-from dtlint.languages.python.places import Budget, Frame, Place, place_of
+from dtlint.languages.python.names import lookup
+from dtlint.languages.python.places import Budget, Frame, Place
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import enclosing_function, stands
 from dtlint.languages.python.tree import Guard, Scope, Site
@@ -29,83 +28,63 @@ _EQUALISED = re.compile(
     r"|%\s*(\w+\.)*(get_)?world|(?<!1\) )//\s*(\w+\.)*(get_)?world|[Mm]in\(len|islice\([^()]{0,60}(steps|batches)"
 )
 """Words of a loader and its dataset that may make the shards equal, or have the ranks agree on the end."""
-_NAMES = re.compile(r"model|net|fsdp|transformer|module|gpt|llm", re.IGNORECASE)
-"""Words in the names of models: of other calls nobody asks what they call."""
-_MAX_LEVELS = 1
+_FILLED = re.compile(
+    r"(?<!1\) )//\s*(\w+\.)*((get_)?world|num_processes)|%\s*(\w+\.)*((get_)?world|num_processes)"
+    r"|ReduceOp\.M(IN|AX)|\bmin\(len|apply_padding|broadcast"
+)
+"""Words of what a part is cut from that may make the parts equal, where it is worked out before."""
+_MAX_LEVELS = 2
 
 
 def evaluated_shards(program: Program) -> tuple[Member, ...]:
-    """Shards that a loop turns over to their end which runs an FSDP model's forward pass, a gather of weights from all
+    """Parts that a loop turns over to their end which runs a sharded model's forward pass, a gather of weights from all
     ranks in evaluation too, and goes backward nowhere. The place is what the loop turns over.
     """
-    wraps = [call for call in calls(program, (*FSDP1, *FSDP2)) if stands(call.place) is not False]
     found: dict[tuple[str, int], Member] = {}
-    for forward in _forwards(program, wraps) if wraps else ():
-        for place, site in leading_to(program, forward.module, _site_of(forward), _MAX_LEVELS):
-            for member in _members(place, site, wraps[0]):
+    for forward in sharded_passes(program):
+        site = _site_of(forward.place)
+        for place, around in leading_to(program, forward.place.module, site, _MAX_LEVELS):
+            for member in _members(place, around, forward):
                 found.setdefault((member.place.path, member.place.start), member)
     return tuple(found.values())
 
 
-def _members(place: Place, site: Site, wrap: Call) -> Iterator[Member]:
-    loops = [loop for loop in site.loops if isinstance(loop, ast.For)]
+def _members(place: Place, site: Site, forward: Pass) -> Iterator[Member]:
+    loops = loops_around(site)
     if not loops or stands(place) is False or any(_goes_backward(loop) for loop in loops):
         return
-    if any(_may_end_early(place, loop) for loop in loops):
+    if any(isinstance(loop, ast.For) and _may_end_early(place, loop) for loop in loops):
         return
-    for iterable in turned_over(site):
-        here = place._replace(node=iterable, guards=(), budget=Budget())
-        for shard in shards_in(here):
-            if not _equalises(shard):
-                yield _member(here, shard, wrap)
+    for part in parts_around(place, site):
+        if not _equalises(part):
+            yield _member(part, forward)
 
 
-def _member(here: Place, shard: Shard, wrap: Call) -> Member:
-    found = shard_member(shard.place, wrap)
-    span = here.module.span(here.node)
-    related = ((found.place, "each rank takes its own part here"), *found.related)
-    return found._replace(place=span, fields={**found.fields, "evaluates": written(True, span)}, related=related)
+def _member(part: Part, forward: Pass) -> Member:
+    found = shard_member(part.shard.place, forward.wrap, joinable=False)
+    span = part.place.module.span(part.place.node)
+    runs = forward.place.module.span(forward.place.node)
+    related = ((found.place, "each rank takes its own part here"), (runs, "gathers weights"), *found.related)
+    told = {"evaluates": written(True, span), "needs": written(forward.needs, span)}
+    counted = {"count": written(part.shared, span)} if part.shared is not None else {}
+    return found._replace(place=span, fields={**found.fields, **told, **counted}, related=related)
 
 
 def _site_of(place: Place) -> Site:
     return next(site for site in place.scope.sites if site.node is place.node)
 
 
-# The model
-
-
-def _forwards(program: Program, wraps: list[Call]) -> Iterator[Place]:
-    """The calls of a model that FSDP certainly shards, and that it lays together again for each pass."""
-    if any("reshard_after_forward=False" in wrap.place.module.text(wrap.place.node, 400) for wrap in wraps):
-        return
-    sharded = {id(node) for wrap in wraps if wrap.name in FSDP2 for node in _made(wrap)}
-    for module in program.modules.values():
-        for site in (site for scope in module.scopes for site in scope.sites):
-            function = site.node.func if isinstance(site.node, ast.Call) else None
-            if function is not None and _NAMES.search(dotted(function).rpartition(".")[2]):
-                place = place_of(program, module, site)
-                if _is_sharded(place.at(function), sharded):
-                    yield place
-
-
-def _made(wrap: Call) -> Iterator[ast.AST]:
-    """What makes the model that fully_shard is given."""
-    for item in passed(wrap, "module", 0):
-        yield from (way.end.node for way in ways(item.place) if isinstance(way.end, Place))
-
-
-def _is_sharded(function: Place, sharded: set[int]) -> bool:
-    if kinds(function) == {"fsdp1"}:
-        return True
-    ends = [way.end for way in ways(function._replace(budget=Budget()))] if sharded else []
-    return bool(ends) and all(isinstance(end, Place) and id(end.node) in sharded for end in ends)
-
-
 # The loop
 
 
-def _goes_backward(loop: ast.For) -> bool:
-    return any(isinstance(node, ast.Attribute) and node.attr in ("backward", "step") for node in ast.walk(loop))
+def _goes_backward(loop: Loop) -> bool:
+    """Whether a turn of a loop trains: `loss.backward()`, `optimizer.step()`, and not the step of an environment."""
+    called = (node for node in ast.walk(loop) if isinstance(node, ast.Call))
+    return any(last_word(call.func) == "backward" or _is_update(call) for call in called)
+
+
+def _is_update(call: ast.Call) -> bool:
+    return last_word(call.func) == "step" and not call.args
 
 
 def _may_end_early(place: Place, loop: ast.For) -> bool:
@@ -127,9 +106,26 @@ def _holds(place: Place, guard: Guard) -> bool | None:
 # The data
 
 
-def _equalises(shard: Shard) -> bool:
-    """Whether what lies between a loop and a shard may make the ranks' parts equal, or has no end."""
-    return any(_EQUALISED.search(text) for text in _texts(shard)) or any(map(_is_endless, _datasets(shard)))
+def _equalises(part: Part) -> bool:
+    """Whether what lies between a loop and a part may make the ranks' parts equal, or has no end."""
+    shard = part.shard
+    turns = not shard.through and not is_shard(shard.place)
+    if any(_FILLED.search(text) or (turns and "ceil" in text) for text in _origins(shard.place, _MAX_LEVELS)):
+        return True
+    return not turns and (
+        any(_EQUALISED.search(text) for text in _texts(shard)) or any(map(_is_endless, _datasets(shard)))
+    )
+
+
+def _origins(place: Place, levels: int) -> Iterator[str]:
+    """What the names in something that ranks take are bound to, in words."""
+    names = {dotted(node) for node in ast.walk(place.node) if isinstance(node, ast.Name | ast.Attribute)} - {""}
+    for name in names if levels else ():
+        holder, bindings = lookup(place.scope, name)
+        for binding in bindings if holder is not None else ():
+            if binding.node is not None and binding.kind == "value" and binding.node is not place.node:
+                yield place.module.text(binding.node, 400)
+                yield from _origins(place._replace(scope=holder or place.scope, node=binding.node), levels - 1)
 
 
 def _texts(shard: Shard) -> Iterator[str]:

@@ -70,10 +70,11 @@ def leading_to(program: Program, module: Module, site: Site, levels: int) -> Ite
 
 def turned_over(site: Site) -> Iterator[ast.expr]:
     """What the loops around a call turn over, `enumerate` and progress bars taken off."""
-    return (_bare(loop.iter) for loop in site.loops if isinstance(loop, ast.For))
+    return (bare(loop.iter) for loop in site.loops if isinstance(loop, ast.For))
 
 
-def _bare(node: ast.expr) -> ast.expr:
+def bare(node: ast.expr) -> ast.expr:
+    """What a loop turns over, without `enumerate` and progress bars around it."""
     while isinstance(node, ast.Call) and node.args and _hands_on(node.func):
         node = node.args[0]
     return node

@@ -24,6 +24,7 @@ from dtlint.languages.python.program import Program, definition
 from dtlint.languages.python.reach import stands
 from dtlint.languages.python.tree import Module, Scope, Site
 from dtlint.record import NamedTuple
+from dtlint.source import Span
 from dtlint.value import Setting, Unknown, Value, written
 
 _EQUALISED = re.compile(
@@ -83,7 +84,7 @@ def shards(program: Program) -> tuple[Member, ...]:
     """The collection `code.shards`: `shard`, what each rank takes of the samples, `joinable`, whether DDP wraps the
     model, whose exchanges Join can answer, `files`, whether the ranks deal out whole files, `last`, whether the last
     rank alone gets less, `stream`, whether a stream of datasets is split, `count`, how many things are dealt,
-    `evaluates`, whether the loop evaluates (evaluated_shards).
+    `evaluates`, whether the loop evaluates, and `needs`, what its model needs to be sharded (evaluated_shards).
 
     Only where a loop that goes backward certainly runs to the end of what the rank took.
     """
@@ -93,26 +94,27 @@ def shards(program: Program) -> tuple[Member, ...]:
     found: dict[tuple[str, int], Member] = {}
     for place, site in passes(program):
         for shard in _shards_of(place, site):
-            member = shard_member(shard.place, wraps[0])
+            member = shard_member(shard.place, wraps[0].head, joinable=wraps[0].name in DDP)
             found.setdefault((member.place.path, member.place.start), member)
     return tuple(found.values())
 
 
-def shard_member(shard: Place, wrap: Call) -> Member:
-    """The member of `code.shards` for what a rank takes of the samples."""
+def shard_member(shard: Place, wrap: Span, *, joinable: bool) -> Member:
+    """The member of `code.shards` for what a rank takes of the samples, of a model that is wrapped at a place."""
     span = shard.module.span(shard.node)
     dealt, block = _dealt(shard), block_of(shard)
     count = how_many(dealt) if dealt is not None else None
     fields: dict[str, Setting] = {
         **texts(span, shard=_name_of(shard)),
-        "joinable": written(wrap.name in DDP, span),
+        "joinable": written(joinable, span),
         "files": written(called(shard) in _STREAMS, span),
         "stream": written(_is_split_of_stream(shard), span),
         "evaluates": written(False, span),
+        "needs": written("", span),
         "last": written(block is not None and block.shorter == "last", span),
         "count": written(count, span) if count is not None else Unknown("how many are dealt is not told"),
     }
-    return Member(span, fields, ((wrap.head, "every rank must exchange as often as the others"),))
+    return Member(span, fields, ((wrap, "every rank must exchange as often as the others"),))
 
 
 def _is_split_of_stream(shard: Place) -> bool:
@@ -244,7 +246,7 @@ def is_shard(place: Place) -> bool:
         return isinstance(node.args[2], ast.Constant) and _by_rank(place, node.args[1], node.args[3])
     named = {keyword.arg: keyword.value for keyword in node.keywords}
     if (indices := _indices(place, node)) is not None:
-        return any(_strides(way.end) for way in ways(place.at(indices)))
+        return any(strides(way.end) for way in ways(place.at(indices)))
     if isinstance(node.func, ast.Attribute) and node.func.attr == "shard":
         return _by_rank(place, named.get("index"), named.get("num_shards"))
     if called(place) in _STREAMS:
@@ -264,14 +266,14 @@ def _indices(place: Place, node: ast.Call) -> ast.expr | None:
     return node.args[0] if picks else None
 
 
-def _strides(end: Place | Unknown) -> bool:
+def strides(end: Place | Unknown) -> bool:
     """Whether indices are `range(rank, count, world)`, or a shard of others."""
     node = end.node if isinstance(end, Place) else None
     if not isinstance(end, Place) or node is None:
         return False
     if isinstance(node, ast.Call) and dotted(node.func) in ("list", "range"):
         if dotted(node.func) == "list":
-            return len(node.args) == 1 and _strides(end.at(node.args[0]))
+            return len(node.args) == 1 and strides(end.at(node.args[0]))
         return len(node.args) == 3 and _by_rank(end, node.args[0], node.args[2])
     return isinstance(node, ast.Subscript) and is_shard(end)
 

@@ -26,6 +26,21 @@ CLASSES = (
     "Qwen2VLForConditionalGeneration GPT2LMHeadModel GPTNeoXForCausalLM T5ForConditionalGeneration BloomForCausalLM"
 )
 LOADERS = tuple(f"transformers.{name}.from_pretrained" for name in CLASSES.split())
+_ADAPTED = "AutoPeftModel AutoPeftModelForCausalLM AutoPeftModelForSeq2SeqLM AutoPeftModelForSequenceClassification"
+_OTHERS = (
+    "Gemma2ForCausalLM Gemma3ForCausalLM Gemma3ForConditionalGeneration Idefics2ForConditionalGeneration "
+    "Idefics3ForConditionalGeneration LlavaForConditionalGeneration LlavaNextForConditionalGeneration "
+    "MllamaForConditionalGeneration PaliGemmaForConditionalGeneration Phi3ForCausalLM "
+    "Qwen2_5_VLForConditionalGeneration Qwen3ForCausalLM"
+)
+_PLACING = (
+    *LOADERS,
+    *(f"transformers.{name}.from_pretrained" for name in _OTHERS.split()),
+    *(f"peft.{name}.from_pretrained" for name in _ADAPTED.split()),
+)
+"""What takes a device_map: models of Transformers, and peft's, which hand it on to the model inside (peft 0.17.1
+auto.py, from_pretrained).
+"""
 ARGUMENTS = ("device_map", "low_cpu_mem_usage")
 _ARGUMENTS = (
     "TrainingArguments",
@@ -48,7 +63,7 @@ def read(program: Program) -> Reading:
 
 
 def _loadings(program: Program) -> Iterator[Member]:
-    for call in calls(program, LOADERS):
+    for call in calls(program, _PLACING):
         fields = _fields(call)
         if fields and stands(call.place) and _is_asked_for(program, call.place):
             yield Member(_place(call), {**fields, **_mapped(call), **_early(call)})

@@ -21,7 +21,7 @@ from dtlint.value import Origin, Setting, Unknown, Value
 LAYER = "transformers-declared"
 _LENGTHS = ("max_length", "max_seq_length", "model_max_length")
 """Fields for the longest sample, which programs add to those of the Trainer."""
-_BASES = ("TrainingArguments", "SFTConfig", "DPOConfig", "GRPOConfig", "RewardConfig", "KTOConfig")
+BASES = ("TrainingArguments", "SFTConfig", "DPOConfig", "GRPOConfig", "RewardConfig", "KTOConfig")
 """What the names of the classes end with that have the Trainer's fields: its own, and those of TRL."""
 
 
@@ -60,7 +60,7 @@ def _told(program: Program) -> dict[str, Setting]:
 
 def _is_of_trainer(program: Program, name: str) -> bool:
     """Whether an argument is one of the Trainer's, with a default of its own."""
-    return name in training_arguments() and is_derived(program, program.arguments[name], _BASES)
+    return name in training_arguments() and is_derived(program, program.arguments[name], BASES)
 
 
 def _numbers(told: dict[str, Setting]) -> Iterator[Claim]:
@@ -101,8 +101,23 @@ def _as_json(value: Setting) -> Setting:
     field(default_factory=lambda: {"use_reentrant": False})`), anything else as it is.
     """
     span = value.origin.span if isinstance(value, Unknown) and value.origin is not None else None
+    told = _dict_in(span.text) if span is not None else None
+    return value if told is None else Value(json.dumps(told), Origin("written", span))
+
+
+def _dict_in(text: str) -> dict[str, object] | None:
+    """The dict that an expression of constants is: `{"x": True}`, `dict(x=True)`."""
     try:
-        told = ast.literal_eval(span.text) if span is not None and span.text.startswith("{") else None
-        return Value(json.dumps(told), Origin("written", span)) if isinstance(told, dict) else value
+        told = _constants(ast.parse(text, mode="eval").body) if text.startswith(("{", "dict(")) else None
+        json.dumps(told)
+        return told
     except (ValueError, SyntaxError, TypeError, RecursionError):
-        return value
+        return None
+
+
+def _constants(node: ast.expr) -> dict[str, object] | None:
+    if not isinstance(node, ast.Call):
+        told = ast.literal_eval(node)
+        return told if isinstance(told, dict) else None
+    whole = not node.args and all(each.arg is not None for each in node.keywords)
+    return {str(each.arg): ast.literal_eval(each.value) for each in node.keywords} if whole else None

@@ -183,6 +183,11 @@ def _unseen_numbers(program: Program, configs: list[Call]) -> Iterator[Member]:
             yield Member(place, {**texts(place, name=flag), "value": unknown})
 
 
+def arguments_unseen(program: Program, name: str) -> str:
+    """Why an argument of the Trainer may be set where it cannot be seen, "" where the program shows all of them."""
+    return _why_unseen(program, _standing(program, ARGUMENT_CLASSES), name)
+
+
 def _why_unseen(program: Program, configs: list[Call], name: str) -> str:
     opened = next((call.open for call in configs if call.open and name not in call.keywords), "")
     if opened:

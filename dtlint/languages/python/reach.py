@@ -17,7 +17,7 @@ _MAX_STEPS = 700
 """Most steps for one condition: those that take more are not decided by the files anyway."""
 _MAX_LEVELS = 3
 _MAX_CALLERS = 6
-_IMPLICIT = frozenset({"forward", "__call__", "__init__", "training_step", "main"})
+_IMPLICIT = frozenset({"forward", "__call__", "__init__", "__post_init__", "training_step", "main"})
 """Names of functions that are called without being named."""
 
 
