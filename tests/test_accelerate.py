@@ -331,6 +331,7 @@ class TestKeys:
             ("bf16: {enabled: true}", "", "bf16 in the file that deepspeed_config_file names"),
             ("mixed_precision: bf16", "", "mixed_precision at the top level"),
             ("train_batch_size: auto", "", ""),
+            ("data_parallel_size: 8", "", ""),
             ("note_of_mine: 2", "", ""),
         ],
     )

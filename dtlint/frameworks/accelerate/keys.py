@@ -265,6 +265,12 @@ _SPOKEN_FOR = ("auto", "none", False, None)
 """Values of a key that ask for nothing, or for what Accelerate does unasked."""
 
 
+_BESIDE_ANOTHER = ("data_parallel_size",)
+"""Keys of DeepSpeed's own config that do nothing alone (deepspeed 0.18.2 __init__.py, initialize: it makes a mesh of
+data_parallel_size where sequence_parallel_size stands beside it).
+"""
+
+
 def _home(key: Key) -> str:
     """Where a key of this name works, "" where it would change nothing or no place is known."""
     section = next((f"{section}.{key.name}" for section, inner in _SECTIONS.items() if key.name in inner), "")
@@ -273,6 +279,7 @@ def _home(key: Key) -> str:
     if key.name in _TOP:
         return f"{key.name} at the top level"
     idle = key.entry.node.kind != "object" and key.entry.node.value in _SPOKEN_FOR
+    idle = idle or key.name in _BESIDE_ANOTHER
     return _in_own_file(key.name) if key.section == "deepspeed_config" and not idle else ""
 
 
