@@ -8,7 +8,7 @@ from posixpath import dirname, join, normpath
 
 from dtlint.languages.json_tree import Node, member, setting
 from dtlint.languages.python.arithmetic import as_sure_as
-from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.bindings import dotted, last_word
 from dtlint.languages.python.command_words import is_whole
 from dtlint.languages.python.entered import takes_config
 from dtlint.languages.python.following import ways
@@ -25,7 +25,9 @@ _LOADERS = frozenset(
         *("json.load", "json.loads", "tomllib.load", "tomllib.loads", "tomli.load", "tomli.loads", "toml.load"),
     )
 )
-_COPIES = frozenset(("omegaconf.OmegaConf.to_container", "omegaconf.OmegaConf.to_object", "dict"))
+_COPIES = frozenset(
+    ("omegaconf.OmegaConf.to_container", "omegaconf.OmegaConf.to_object", "dict", "copy.copy", "copy.deepcopy")
+)
 _HOLDERS = frozenset(
     (
         *("types.SimpleNamespace", "argparse.Namespace", "easydict.EasyDict", "addict.Dict", "box.Box", "munch.Munch"),
@@ -34,7 +36,8 @@ _HOLDERS = frozenset(
 )
 """What has the keys of a dict as its attributes."""
 _MERGES = frozenset(("omegaconf.OmegaConf.merge", "omegaconf.OmegaConf.unsafe_merge"))
-_COMMAND_LINE = "omegaconf.OmegaConf.from_cli"
+_COMMAND_LINE, _OF_WORDS = "omegaconf.OmegaConf.from_cli", "omegaconf.OmegaConf.from_dotlist"
+_PARSES = ("parse_args", "parse_known_args")
 _PATHS = ("pathlib.Path", "str", "os.path.expanduser", "os.path.abspath")
 _READS = ("read", "read_text", "open")
 """Methods of a file handle or a path that lead to what the file holds."""
@@ -166,8 +169,10 @@ def _loaded(place: Place, node: ast.Call, evaluate: Evaluate) -> Located | None:
         return _held(place, node, evaluate)
     if any(name in _MERGES for name in names):
         return _merged(place, node, evaluate)
-    if _COMMAND_LINE in names:
-        return _of_launch(place) if not node.args else None
+    if any(name in _COPIES for name in names):
+        return _located(place.inner(node.args[0]), evaluate, 1) if node.args else None
+    if _COMMAND_LINE in names or _OF_WORDS in names:
+        return _of_launch(place) if all(map(_are_words, map(place.inner, node.args))) else None
     if not node.args or not any(name in _LOADERS for name in names):
         return None
     opened = _opened(place.inner(node.args[0]))
@@ -182,6 +187,19 @@ def _merged(place: Place, node: ast.Call, evaluate: Evaluate) -> Located | None:
     if last is None or last.root.hidden is None or len(given) == 1:
         return last
     return _located(place.inner(given[-2]), evaluate, 1) or last
+
+
+def _are_words(place: Place) -> bool:
+    """Whether an expression is words of the command line: `sys.argv[1:]`, what `parse_known_args` leaves over, or an
+    argument of the parser (`args.overrides`).
+    """
+    node = place.node
+    if dotted(node.value if isinstance(node, ast.Subscript) else node) == "sys.argv":
+        return True
+    name = node.value if isinstance(node, ast.Attribute) else node
+    bindings = lookup(place.scope, name.id)[1] if isinstance(name, ast.Name) else []
+    parsed = (binding.node for binding in bindings)
+    return bool(bindings) and all(isinstance(each, ast.Call) and last_word(each.func) in _PARSES for each in parsed)
 
 
 def _held(place: Place, node: ast.Call, evaluate: Evaluate) -> Located | None:
