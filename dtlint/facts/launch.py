@@ -39,6 +39,12 @@ def starter(plan: Plan) -> FactValue:
     return str(name.value) if isinstance(name, Value) else "none"
 
 
+@register("launch.accompanied", "flag", "", (), "slurm")
+def accompanied(plan: Plan) -> FactValue:
+    """Whether the script starts something else on other machines, which may be the agents that this launch awaits."""
+    return bool(plan.collection("launch.carried"))
+
+
 @register("launch.strict_program", "flag", "", (), "torchrun-doc")
 def strict_program(plan: Plan) -> FactValue:
     """Whether the program reads its arguments with a parser that stops at what it does not know."""
