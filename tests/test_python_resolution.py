@@ -134,6 +134,9 @@ HYDRA = "import hydra\n@hydra.main(config_path='conf', config_name='main')\ndef 
 LOADS = "from omegaconf import OmegaConf\nfrom pathlib import Path\nfrom types import SimpleNamespace\nimport yaml\n"
 
 
+FILE = LOADS + "c = yaml.safe_load(open('conf/main.yaml'))\n"
+
+
 def configured(text: str, *words: str, config: Source = CONFIG) -> Setting:
     started = follow(
         Source("train.py", text),
@@ -161,6 +164,14 @@ CONFIGURED = {
     LOADS + "c = SimpleNamespace(**yaml.safe_load(open('conf/main.yaml')), more=1)\nshow(c.trainer['devices'])": "?",
     LOADS + "c = yaml.safe_load(archive.open('conf/main.yaml'))\nshow(c['trainer']['devices'])": "?",
     LOADS + "c = OmegaConf.load(path)\nshow(c.trainer.devices)": "?",
+    FILE + "c['trainer']['devices'] = 8\nshow(c['trainer']['devices'])": 8,
+    FILE + "c['trainer']['devices'] = c['trainer']['devices'] * 2\nshow(c['trainer']['devices'])": 8,
+    FILE + "t = c['trainer']\nt['devices'] = 8\nshow(c['trainer']['devices'])": 8,
+    FILE + "c['trainer']['devices'] = counted()\nshow(c['trainer']['devices'])": "?",
+    FILE + "if many:\n    c['trainer']['devices'] = 8\nshow(c['trainer']['devices'])": 4,
+    FILE + "show(c['trainer']['devices'])\nc['trainer']['devices'] = 8": 4,
+    FILE + "c['model']['devices'] = 8\nshow(c['trainer']['devices'])": 4,
+    FILE + "d['devices'] = 8\nshow(c['trainer']['devices'])": 4,
 }
 
 
@@ -272,6 +283,8 @@ PASSED = {
     LOADS + "c = OmegaConf.load('conf/main.yaml').model\nc['depth'] = 5\nbuild(**c)\n": "?",
     LOADS + "c = OmegaConf.to_container(OmegaConf.load('conf/main.yaml'), resolve=True)\nbuild(**c['model'])\n": 4,
     LOADS + "import copy\nc = copy.deepcopy(yaml.safe_load(open('conf/main.yaml')))\nbuild(**c['model'])\n": 4,
+    LOADS
+    + "c = OmegaConf.to_container(OmegaConf.load('conf/main.yaml'))\nc['model']['depth'] = 5\nbuild(**c['model'])\n": 5,
     LOADS + "c = OmegaConf.to_container(other)\nbuild(**c['model'])\n": "?",
     LOADS + "c = OmegaConf.load(path).model\nbuild(**c)\n": "?",
 }

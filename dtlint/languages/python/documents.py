@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import partial
 from posixpath import dirname, join, normpath
 
 from dtlint.languages.json_tree import Node, member, setting
@@ -14,8 +15,10 @@ from dtlint.languages.python.entered import takes_config
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.names import lookup, qualified
 from dtlint.languages.python.objects import Evaluate
-from dtlint.languages.python.places import Place
-from dtlint.languages.python.program import config_file, given_argument, given_below, reads_configs
+from dtlint.languages.python.places import Place, place_of
+from dtlint.languages.python.program import config_file, given_argument, given_below, of_file, reads_configs
+from dtlint.languages.python.program import sites as sites_of
+from dtlint.languages.python.tree import Module, Site
 from dtlint.record import NamedTuple
 from dtlint.value import Setting, Unknown, Value, written
 
@@ -66,7 +69,43 @@ def document_value(place: Place, node: ast.AST, evaluate: Evaluate) -> Setting |
     found = _located(place, evaluate, 0)
     if found is None or not found.keys:
         return None
-    return _as_launched(place, found)
+    return _assigned(place, node, found, evaluate) or _as_launched(place, found)
+
+
+def _assigned(place: Place, node: ast.AST, found: Located, evaluate: Evaluate) -> Setting | None:
+    """What a statement before, under no further condition, sets a key to (`config["model"]["depth"] = 8`)."""
+    given: Setting | None = None
+    sites = of_file(place.program, "assigned keys", place.module.top, partial(_assignments, place.module))
+    for site in sites.get(found.keys[-1], ()):
+        before = site.scope is place.scope and getattr(site.node, "lineno", 0) < getattr(node, "lineno", 0)
+        if not before or not set(site.guards) <= set(place.guards) or not isinstance(site.node, ast.Assign):
+            continue
+        at = place_of(place.program, place.module, site)
+        held = [
+            _located(at.inner(each.value), evaluate, 1) for each in site.node.targets if isinstance(each, ast.Subscript)
+        ]
+        if any(
+            each is not None and each.path.value == found.path.value and each.keys == found.keys[:-1] for each in held
+        ):
+            given = evaluate(at.inner(site.node.value))
+    return given
+
+
+def _assignments(module: Module) -> dict[str, tuple[Site, ...]]:
+    """The statements of a module that set a key by its name, by that."""
+    kept: dict[str, list[Site]] = {}
+    for site in sites_of(module):
+        for target in site.node.targets if isinstance(site.node, ast.Assign) else ():
+            key = _key(target)
+            if key:
+                kept.setdefault(key, []).append(site)
+    return {key: tuple(found) for key, found in kept.items()}
+
+
+def _key(target: ast.expr) -> str:
+    """The key that a target is of (`config["depth"]`), "" for another target."""
+    index = target.slice if isinstance(target, ast.Subscript) else None
+    return index.value if isinstance(index, ast.Constant) and isinstance(index.value, str) else ""
 
 
 def document_items(place: Place, evaluate: Evaluate) -> dict[str, Place] | None:
