@@ -208,6 +208,22 @@ def test_a_folder_without_anything_to_check(folder: Path, capsys: pytest.Capture
 
 
 @pytest.mark.parametrize(
+    ("name", "text", "read"),
+    [
+        ("model.conf", "train {\n  lr = 0.1\n}\n", False),
+        ("model.gin", "train.lr = 0.1\n@configurable (\n", False),
+        ("job.lsf", "torchrun --nproc_per_node 2 'train.py\n", True),
+        ("job.q", "#!/bin/bash\n(cd work\n", True),
+    ],
+)
+def test_a_file_that_the_user_names_is_a_script_by_what_it_holds(
+    folder: Path, name: str, text: str, read: bool
+) -> None:
+    (folder / name).write_text(text)
+    assert run(["check", name]) == int(read)
+
+
+@pytest.mark.parametrize(
     "data",
     [b"", b"\0\1\2", b'{"zero_optimization": {"stage": ', b"torchrun 'unclosed\n", b"\xff\xfe\xfd", b"(" * 1_000],
 )

@@ -451,6 +451,76 @@ class TestOtherJobs:
         run = run_in(tmp_path, text)
         assert told(run, *MACHINES[:2], *LAUNCH) == (2, 8, "mpi", 2, 8, 16)
 
+    MPI_JOB = """\
+        apiVersion: kubeflow.org/v2beta1
+        kind: MPIJob
+        metadata: {name: tune}
+        spec:
+          SLOTS
+          mpiReplicaSpecs:
+            Launcher:
+              template:
+                spec:
+                  containers: [{name: launcher, command: [mpirun, ARGS, python, train.py]}]
+            Worker:
+              replicas: 2
+              template:
+                spec:
+                  containers: [{name: worker, resources: {limits: {nvidia.com/gpu: 4}}}]
+        """
+    ENGINE = """\
+        import deepspeed
+        from net import Net, args, batches
+
+        engine, *_ = deepspeed.initialize(args=args, model=Net(), config="ds.json")
+        for batch in batches:
+            engine.backward(engine(batch))
+            engine.step()
+        """
+    DS = '{"train_micro_batch_size_per_gpu": 4, "zero_optimization": {"stage": 1, "overlap_comm": true}}'
+    WRAPPED = """\
+        import os
+        import torch
+        from torch.nn.parallel import DistributedDataParallel
+        from net import Net, batches
+
+        local = int(os.environ["OMPI_COMM_WORLD_LOCAL_RANK"])
+        torch.distributed.init_process_group("nccl")
+        model = DistributedDataParallel(Net().cuda(local), device_ids=[local])
+        for batch in batches:
+            model(batch).backward()
+        """
+    SPREAD = """\
+        import torch
+        from net import Pipeline, batches
+
+        model = Pipeline(devices=range(torch.cuda.device_count()))
+        for batch in batches:
+            model(batch).backward()
+        """
+
+    @pytest.mark.parametrize(
+        ("slots", "words", "program", "idle"),
+        [
+            ("slotsPerWorker: 1", "-bind-to, none", ENGINE, "mpirun starts 1 process a node on 4 GPUs: 3 of 4 idle, 6 of 8 in all"),
+            ("runPolicy: {}", "-bind-to, none", ENGINE, "mpirun starts 1 process a node on 4 GPUs: 3 of 4 idle, 6 of 8 in all"),
+            ("slotsPerWorker: 4", "-np, '2', --npernode, '1'", ENGINE, "mpirun starts 1 process a node on 4 GPUs: 3 of 4 idle, 6 of 8 in all"),
+            ("slotsPerWorker: 2", "-bind-to, none", ENGINE, "mpirun starts 2 processes a node on 4 GPUs: 2 of 4 idle, 4 of 8 in all"),
+            ("slotsPerWorker: 1", "-bind-to, none", WRAPPED, "mpirun starts 1 process a node on 4 GPUs: 3 of 4 idle, 6 of 8 in all"),
+            ("slotsPerWorker: 4", "-bind-to, none", ENGINE, None),
+            ("slotsPerWorker: 1", "-bind-to, none", SPREAD, None),
+        ],
+    )  # fmt: skip
+    def test_slots_without_a_process_for_each_gpu(
+        self, tmp_path: Path, slots: str, words: str, program: str, idle: str | None
+    ) -> None:
+        text = dedent(self.MPI_JOB).replace("SLOTS", slots).replace("ARGS", words)
+        for name, content in (("job.yaml", text), ("train.py", dedent(program)), ("ds.json", self.DS)):
+            (tmp_path / name).write_text(content, encoding="utf-8")
+        report = check([tmp_path / "job.yaml"])
+        found = [each.message for each in report.findings if each.rule == "idle-gpus"]
+        assert found == ([] if idle is None else [idle])
+
     def test_the_pods_of_a_job_set_are_replicas_times_what_runs_side_by_side(self, tmp_path: Path) -> None:
         text = """\
             apiVersion: jobset.x-k8s.io/v1alpha2

@@ -134,6 +134,9 @@ HYDRA = "import hydra\n@hydra.main(config_path='conf', config_name='main')\ndef 
 LOADS = "from omegaconf import OmegaConf\nfrom pathlib import Path\nfrom types import SimpleNamespace\nimport yaml\n"
 
 
+FILE = LOADS + "c = yaml.safe_load(open('conf/main.yaml'))\n"
+
+
 def configured(text: str, *words: str, config: Source = CONFIG) -> Setting:
     started = follow(
         Source("train.py", text),
@@ -161,6 +164,14 @@ CONFIGURED = {
     LOADS + "c = SimpleNamespace(**yaml.safe_load(open('conf/main.yaml')), more=1)\nshow(c.trainer['devices'])": "?",
     LOADS + "c = yaml.safe_load(archive.open('conf/main.yaml'))\nshow(c['trainer']['devices'])": "?",
     LOADS + "c = OmegaConf.load(path)\nshow(c.trainer.devices)": "?",
+    FILE + "c['trainer']['devices'] = 8\nshow(c['trainer']['devices'])": 8,
+    FILE + "c['trainer']['devices'] = c['trainer']['devices'] * 2\nshow(c['trainer']['devices'])": 8,
+    FILE + "t = c['trainer']\nt['devices'] = 8\nshow(c['trainer']['devices'])": 8,
+    FILE + "c['trainer']['devices'] = counted()\nshow(c['trainer']['devices'])": "?",
+    FILE + "if many:\n    c['trainer']['devices'] = 8\nshow(c['trainer']['devices'])": 4,
+    FILE + "show(c['trainer']['devices'])\nc['trainer']['devices'] = 8": 4,
+    FILE + "c['model']['devices'] = 8\nshow(c['trainer']['devices'])": 4,
+    FILE + "d['devices'] = 8\nshow(c['trainer']['devices'])": 4,
 }
 
 
@@ -225,6 +236,7 @@ def test_the_launch_stands_over_the_file() -> None:
 
 OWN_MAIN = "from omegaconf import OmegaConf\nfrom own import started\n@started(config_name=None, version_base=None)\ndef main(cfg):\n"
 MERGED = "from omegaconf import OmegaConf\nfile = OmegaConf.load('conf/main.yaml')\n"
+WORDS = "import argparse\na, rest = argparse.ArgumentParser().parse_known_args()\n"
 UNNAMED = {
     OWN_MAIN + "    show(cfg.trainer.devices)\nmain()": (8, "?"),
     OWN_MAIN + "    cfg = OmegaConf.merge(Run(), cfg)\n    run(cfg)\ndef run(c):\n    t, m = c.trainer, c.model\n"
@@ -235,6 +247,16 @@ UNNAMED = {
     MERGED + "show(OmegaConf.from_cli().trainer.devices)": (8, "?"),
     MERGED + "show(OmegaConf.from_cli(words).trainer.devices)": ("?", "?"),
     MERGED + "c = OmegaConf.merge(file, OmegaConf.from_cli())\nshow(c.trainer.devices)": (8, 4),
+    MERGED + WORDS + "c = OmegaConf.merge(file, OmegaConf.from_dotlist(rest))\nshow(c.trainer.devices)": (8, 4),
+    MERGED + WORDS + "c = OmegaConf.merge(file, OmegaConf.from_dotlist(a.more))\nshow(c.trainer.devices)": (8, 4),
+    MERGED + "c = OmegaConf.merge(file, OmegaConf.from_dotlist(other()))\nshow(c.trainer.devices)": ("?", "?"),
+    MERGED + "c = OmegaConf.merge(file, OmegaConf.from_dotlist(['trainer.devices=2']))\nshow(c.trainer.devices)": (
+        "?",
+        "?",
+    ),
+    MERGED
+    + "def load():\n    return OmegaConf.to_container(OmegaConf.merge(file, OmegaConf.from_cli()), resolve=True)\n"
+    "c = load()\nshow(c['trainer']['devices'])": (8, 4),
     MERGED + "c = OmegaConf.merge(OmegaConf.structured(Run), file)\nshow(c.trainer.devices)": (8, 4),
     MERGED + "c = OmegaConf.merge(file, other)\nshow(c.trainer.devices)": ("?", "?"),
     MERGED + "c = OmegaConf.merge(*parts)\nshow(c.trainer.devices)": ("?", "?"),
@@ -259,6 +281,11 @@ PASSED = {
     "of = dict(depth=4)\nbuild(**of)\n": 4,
     "of = {'width': 4}\nif other:\n    of['depth'] = 4\nbuild(**of)\n": "?",
     LOADS + "c = OmegaConf.load('conf/main.yaml').model\nc['depth'] = 5\nbuild(**c)\n": "?",
+    LOADS + "c = OmegaConf.to_container(OmegaConf.load('conf/main.yaml'), resolve=True)\nbuild(**c['model'])\n": 4,
+    LOADS + "import copy\nc = copy.deepcopy(yaml.safe_load(open('conf/main.yaml')))\nbuild(**c['model'])\n": 4,
+    LOADS
+    + "c = OmegaConf.to_container(OmegaConf.load('conf/main.yaml'))\nc['model']['depth'] = 5\nbuild(**c['model'])\n": 5,
+    LOADS + "c = OmegaConf.to_container(other)\nbuild(**c['model'])\n": "?",
     LOADS + "c = OmegaConf.load(path).model\nbuild(**c)\n": "?",
 }
 

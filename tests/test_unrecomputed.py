@@ -118,3 +118,31 @@ def test_recomputation_of_torch_keeps_nothing_on_the_host(tree, start: str, loop
 def test_a_section_that_is_read_or_asks_for_nothing_on_the_host_is_fine(tree, section: str, model: str) -> None:
     tree({"run.sh": HANDED, "ds.json": section, "train.py": IMPORTS + TRAINER + TRAINED.format(model=model)})
     assert "activation-checkpointing-inert" not in [each.rule for each in check([Path("run.sh")]).findings]
+
+
+@pytest.mark.parametrize(
+    ("call", "flag", "remedy"),
+    [
+        ("model.gradient_checkpointing_enable()", "", "without model.gradient_checkpointing_enable"),
+        ("", " --gradient_checkpointing True", "--gradient_checkpointing False"),
+        (
+            "model.gradient_checkpointing_enable()",
+            " --gradient_checkpointing True",
+            "--gradient_checkpointing False and without model.gradient_checkpointing_enable",
+        ),
+    ],
+)
+def test_recomputation_that_a_call_turns_on_ends_without_the_call(tree, call: str, flag: str, remedy: str) -> None:
+    program = f"""from transformers import AutoModelForCausalLM, HfArgumentParser, Trainer, TrainingArguments
+
+(arguments,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()
+model = AutoModelForCausalLM.from_pretrained("gpt2")
+{call}
+Trainer(model, arguments, train_dataset=data).train()
+"""
+    start = f"torchrun --nproc_per_node 8 train.py --output_dir out --bf16 --per_device_train_batch_size 2{flag}\n"
+    tree({"run.sh": start, "train.py": program})
+    machines = {"cluster.gpu": "H100-SXM-80GB", "data.sequence_length": 1024}
+    report = check([Path("run.sh")], settings=machines)
+    (found,) = [each for each in report.findings if each.rule == "unneeded-full-recompute"]
+    assert found.remedies[0].text == remedy

@@ -20,6 +20,8 @@ LONGEST_COUNT = 9
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 _EACH_SEES_ALL = ("torchrun", "torch.distributed.launch", "slurm", "mpi")
 """Launchers that show every process the GPUs of its machine, unless they are told to bind."""
+_ONE_GPU_A_PROCESS = ("fsdp", "deepspeed")
+"""Frameworks whose processes take one device each, that of their local rank."""
 
 
 @register("launch.spread", "flag", "", (), "torchrun")
@@ -35,6 +37,12 @@ def starter(plan: Plan) -> FactValue:
     member = found[0] if found else None
     name = member.fields["name"] if isinstance(member, Member) else None
     return str(name.value) if isinstance(name, Value) else "none"
+
+
+@register("launch.accompanied", "flag", "", (), "slurm")
+def accompanied(plan: Plan) -> FactValue:
+    """Whether the script starts something else on other machines, which may be the agents that this launch awaits."""
+    return bool(plan.collection("launch.carried"))
 
 
 @register("launch.strict_program", "flag", "", (), "torchrun-doc")
@@ -224,8 +232,10 @@ def keeps_to_slots(plan: Plan) -> FactValue:
 
 @register("launch.one_gpu_each", "flag", "", ("framework",), "torchrun-doc")
 def one_gpu_each(plan: Plan) -> FactValue:
-    """Whether the program has each process keep to one GPU: FSDP, DDP with `device_ids=[rank]`."""
-    return bool(plan.collection("code.lone_devices")) or plan.word("framework") == "fsdp"
+    """Whether the program has each process keep to one GPU: FSDP, DDP with `device_ids=[rank]`, DeepSpeed's engine,
+    which takes the device of its local rank (runtime/engine.py, _set_distributed_vars).
+    """
+    return bool(plan.collection("code.lone_devices")) or plan.word("framework") in _ONE_GPU_A_PROCESS
 
 
 @register("launch.numbers_gpus", "flag", "", (), "slurm")

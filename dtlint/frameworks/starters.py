@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator, Sequence
 
 from dtlint.frameworks import Member, Reading
 from dtlint.frameworks.arguments import texts
-from dtlint.frameworks.interpreter import program_name
+from dtlint.frameworks.interpreter import LAUNCHERS, program_name, python_program
 from dtlint.languages.traced import Command, Word, setting_of
 from dtlint.source import Span
 
 STARTERS = frozenset(
     (
         "srun", "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "horovodrun", "ssh", "pdsh", "clush", "dsh",
-        "parallel", "jsrun", "aprun", "ray", "kubectl", "xargs", "blaunch",
+        "parallel", "jsrun", "aprun", "ray", "kubectl", "xargs", "blaunch", "pbsdsh", "pbs_tmrsh",
     )
 )  # fmt: skip
+CARRIED = "launch.carried"
+"""The collection of what other machines run beside a launch."""
+_REMOTE = frozenset(
+    (
+        "srun", "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "ssh", "pdsh", "clush", "dsh", "jsrun", "aprun",
+        "blaunch", "pbsdsh", "pbs_tmrsh",
+    )
+)  # fmt: skip
+"""Starters of commands on machines of the same job."""
+_SHELLS = frozenset(("bash", "sh", "zsh"))
+_LOOKING = frozenset(
+    (
+        "hostname", "nvidia-smi", "rocm-smi", "mkdir", "cp", "rm", "mv", "ls", "cat", "rsync", "tar", "df", "free",
+        "kill", "pkill", "killall", "uptime", "date", "ip", "ifconfig", "printenv", "touch", "chmod", "ln", "sleep",
+        "true", "awk", "grep", "ping", "which", "cd", "export", "echo", "lscpu", "ss", "netstat", "ibstat", "wget",
+        "curl", "pip", "sbcast", "test", "[", "getent", "nproc", "ulimit", "uname", "ps",
+    )
+)  # fmt: skip
+"""Commands that look at a machine, or make it ready, and start nothing that stays."""
 _RANK_FLAGS = ("--node-rank", "--machine-rank")
 _BACKEND_FLAG, _TOLD_RANKS = "--rdzv-backend", "static"
 _PORT_FLAGS = ("--master-port", "--rdzv-endpoint", "--main-process-port")
@@ -62,6 +82,34 @@ def read(command: Command) -> Reading:
         "launch.ports": () if starters or _has_own_ports(command) else tuple(_ports(command)),
     }
     return Reading("starters", collections={name: found for name, found in collections.items() if found})
+
+
+def carried(commands: Sequence[Command], background: bool) -> tuple[Member, ...]:
+    """What a script has other machines run beside a launch of its own, which may await it; `background`: whether the
+    script goes on behind the launch.
+    """
+    return tuple(Member(each.place, {}) for each in commands if _may_accompany(each, background))
+
+
+def _may_accompany(command: Command, background: bool) -> bool:
+    """Whether a command of other machines may run at the same time as a launch. A launcher or a program that the script
+    waits for has ended before; a script may leave something behind.
+    """
+    around = _started_by(command, _REMOTE)
+    if around is None:
+        return False
+    names = {posixpath.basename(part) for word in command.argv for part in word.shown.split()}
+    starts = bool(names & (LAUNCHERS | _SHELLS))
+    if names & _LOOKING and not starts:
+        return False
+    together = background or any(each.background for each in (command, *command.wrapper))
+    left = any(word.shown in ("-f", "&") or word.shown.endswith("&") for word in (*around.argv, *command.argv))
+    waits = names & LAUNCHERS or python_program(command.argv) is not None or any(map(_is_interpreter, names))
+    return together or left or not waits
+
+
+def _is_interpreter(name: str) -> bool:
+    return name.startswith("python")
 
 
 def _starter(word: Word) -> Member:

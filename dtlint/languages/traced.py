@@ -158,8 +158,8 @@ class World(NamedTuple):
 class Script(NamedTuple):
     """A launch script read: its worlds (one unless an undecided condition matters), `#SBATCH` words, broken places.
 
-    `late` are the words of each `#SBATCH` line that stands too low to be read by sbatch. `steps` is how many commands
-    were followed in all ways through it.
+    `late` are the words of each `#SBATCH` line that stands too low to be read by sbatch, `queued` those of `#PBS`
+    lines. `steps` is how many commands were followed in all ways through it.
     """
 
     source: Source
@@ -169,6 +169,7 @@ class Script(NamedTuple):
     lost: tuple[Lost, ...] = ()
     late: tuple[tuple[Word, ...], ...] = ()
     steps: int = 0
+    queued: tuple[Word, ...] = ()
 
 
 def literal_word(text: str, span: Span) -> Word:

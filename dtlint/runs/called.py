@@ -12,6 +12,7 @@ from dtlint.frameworks import Member, Reading
 from dtlint.frameworks.answering import ENGINES, of_commands
 from dtlint.frameworks.ray_submit import as_submitted
 from dtlint.frameworks.scripts import Start, started_script
+from dtlint.frameworks.starters import CARRIED, carried
 from dtlint.frameworks.step_devices import as_step
 from dtlint.languages.shell import no_file
 from dtlint.languages.shell.state import Caller
@@ -75,6 +76,16 @@ class Launched(NamedTuple):
     world: World
 
 
+class Aside(NamedTuple):
+    """What a script starts beside its launches: engines that answer, and commands of other machines, those that may run
+    beside a launch that the script waits for, and beside one that it does not.
+    """
+
+    engines: tuple[Member, ...]
+    carried: tuple[Member, ...]
+    carried_meanwhile: tuple[Member, ...]
+
+
 class Calls:
     """The starts of other scripts from one script. `scripts` are those read so far by how they are started, `left` is
     how many more starts are followed, `steps` how many more commands in them.
@@ -91,13 +102,15 @@ class Calls:
         """The launches of a script in one world, with those of the scripts that it starts, in order. A command that
         starts a script which launches is no launch itself, whatever its words name.
         """
-        engines = of_commands(world.commands)
+        aside = Aside(
+            of_commands(world.commands), *(carried(world.commands, background) for background in (False, True))
+        )
         for number, written in enumerate(world.commands):
             before = world._replace(commands=world.commands[:number])
             command = as_step(as_submitted(written, before.commands), reached.around)
-            yield from list(self._inside(command, reached, before)) or self._own(command, reached, world, engines)
+            yield from list(self._inside(command, reached, before)) or self._own(command, reached, world, aside)
 
-    def _own(self, command: Command, reached: Reached, world: World, engines: tuple[Member, ...]) -> Iterator[Launched]:
+    def _own(self, command: Command, reached: Reached, world: World, aside: Aside) -> Iterator[Launched]:
         read = self._reader(reached, world.files, command.folder)
         found = find_launch(command, read, _is_of_several(reached.around))
         if found is None:
@@ -108,7 +121,7 @@ class Calls:
         if handed is not None:
             command = command._replace(place=handed.place)
             found = find_launch(command, read) or found
-        yield Launched(_beside(found, engines), command, reached, world)
+        yield Launched(_beside(found, aside, command), command, reached, world)
 
     def _reader(self, reached: Reached, files: Mapping[str, Source], moved: str = "") -> Callable[[str], Source | None]:
         """Reads a file from the folder to which `cd` led, from that of the start, or from that of the script."""
@@ -186,11 +199,14 @@ class Calls:
         return script
 
 
-def _beside(found: Found, engines: tuple[Member, ...]) -> Found:
-    """A launch with the engines that its script starts too."""
-    if not engines:
+def _beside(found: Found, aside: Aside, command: Command) -> Found:
+    """A launch with what its script starts beside it; one that is cut off before its program is left as it is."""
+    carried_then = aside.carried_meanwhile if command.background else aside.carried
+    told = {ENGINES: aside.engines, CARRIED: carried_then}
+    kept = {name: members for name, members in told.items() if members}
+    if not kept or not found.program:
         return found
-    return found._replace(readings=(*found.readings, Reading("engines", collections={ENGINES: engines})))
+    return found._replace(readings=(*found.readings, Reading("beside", collections=kept)))
 
 
 def read_as(source: Source, caller: Caller, options: Options, read: Callable[[str], Source | None]) -> Script:
@@ -235,12 +251,18 @@ def _place_in(chain: Sequence[Source], path: str) -> int:
 
 
 def directives_of(script: Script) -> Reading | None:
-    """What the #SBATCH lines of a script say, with what sbatch is told beside."""
+    """What the #SBATCH lines of a script say, with what sbatch is told beside; else its #PBS lines."""
     if not script.directives:
-        return None
+        return _queued(script) if script.queued else None
     from dtlint.frameworks.slurm import read_directives
 
     return read_directives(script.directives, script.late)
+
+
+def _queued(script: Script) -> Reading:
+    from dtlint.frameworks import pbs
+
+    return pbs.read_directives(script.queued)
 
 
 def _is_of_several(around: Reading | None) -> bool:

@@ -24,6 +24,7 @@ MODULES = {
     "nemo-yaml": "nemo.config",
     "nemo-python": "nemo.program",
     "nanotron-yaml": "nanotron.config",
+    "pytorch-python": "pytorch.program",
     "fsdp-python": "pytorch.fsdp",
     "ddp-python": "pytorch.ddp",
     "accelerate-flags": "accelerate.launcher",

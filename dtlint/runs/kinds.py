@@ -178,6 +178,13 @@ def _by_content(file: Path) -> str:
     return "json" if head.lstrip()[:1] == b"{" else ""
 
 
+def is_script(file: Path) -> bool:
+    """Whether a file whose name does not tell is a script of a shell: by its first line, or by a word of a launch."""
+    data = bytes_of(file, MAX_BYTES)
+    first = data.split(b"\n", 1)[0]
+    return (first.startswith(b"#!") and b"sh" in first) or holds_words(data, "shell")
+
+
 def kind_of_text(text: str) -> str:
     """The kind of text that has no name: JSON by its brace, YAML by a key of its own, TOML by its first section,
     Python by its imports, else a script.

@@ -80,7 +80,7 @@ def starts_of(
     )
     located = next((each for each in found if each is not None), None)
     if located is not None:
-        of_jobs = around is not None and around.layer != "sbatch"
+        of_jobs = around is not None and around.layer not in ("sbatch", "pbs")
         alone = not of_jobs and _is_alone(command, arguments)
         yield Start(located.file, command.place, alone, tuple(arguments))
 

@@ -10,6 +10,7 @@ from dtlint.runs.broken import told_of
 from dtlint.runs.join import Joiner
 from dtlint.runs.kinds import (
     bytes_of,
+    is_script,
     kind_in_folder,
     kind_of,
     kind_of_text,
@@ -33,7 +34,7 @@ MOST_NAMED = 3
 """Most scripts that a remark names."""
 
 NOT_SCRIPTS = frozenset((".md", ".txt", ".lock", ".cfg", ".ini", ".csv"))
-"""Suffixes of files that no reader takes yet; any other file that the user names is read as a script."""
+"""Suffixes of files that no reader takes, whatever they hold."""
 
 
 def read_runs(paths: Sequence[Path], options: Options, stdin: str | None = None) -> RunSet:
@@ -128,11 +129,11 @@ def _expand(paths: Iterable[Path], tree: Tree) -> tuple[list[tuple[Path, str]], 
 
 
 def _named_kind(path: Path) -> str:
-    """The kind of a file that the user names; text without a tell-tale name is read as a script."""
+    """The kind of a file that the user names; text without a tell-tale name may be a script."""
     if not is_there(path):
         return ""
     known = kind_of(path)
-    return known or ("" if path.suffix.lower() in NOT_SCRIPTS else "shell")
+    return known or ("shell" if path.suffix.lower() not in NOT_SCRIPTS and is_script(path) else "")
 
 
 def _read_file(joiner: Joiner, file: Path, kind: str, tree: Tree, problems: list[FileProblem]) -> None:

@@ -10,6 +10,7 @@ from dtlint.frameworks.pytorch.exchange import collectives
 from dtlint.frameworks.pytorch.pipelines import pipeline_claims
 from dtlint.frameworks.pytorch.projections import projections, vocabulary_claims
 from dtlint.languages.python.program import Program
+from dtlint.source import Edit
 from dtlint.value import Origin, Value
 
 LAYER = "pytorch-python"
@@ -39,6 +40,24 @@ def read(program: Program) -> Reading:
     unsharded = Claim("sharding.stage", Value(0, Origin("written", by_hand.place)), "all_reduce")
     claims = (*claims, unsharded, *group_claims(program))
     return Reading(LAYER, place or by_hand.place, claims, framework="pytorch", collections=collections)
+
+
+def spell(setting: str, value: object) -> str | None:
+    """A program's own calls have no word for a setting that is not in them."""
+    return None
+
+
+def spell_as_stated(reading: Reading, setting: str, value: object) -> str | None:
+    """A call that turns recomputation on is taken out; a flag beside it does not turn it off."""
+    if setting != "checkpointing.activations" or value != "none":
+        return None
+    stated = next((claim for claim in reading.claims if claim.setting == setting), None)
+    return None if stated is None else f"without {stated.name}"
+
+
+def edits(reading: Reading, setting: str, value: object) -> tuple[Edit, ...]:
+    """None: a call is taken out by hand, with what it is part of."""
+    return ()
 
 
 def _is_whole_exchange(member: Member) -> bool:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import partial
 from posixpath import dirname, join, normpath
 
 from dtlint.languages.json_tree import Node, member, setting
 from dtlint.languages.python.arithmetic import as_sure_as
-from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.bindings import dotted, last_word
 from dtlint.languages.python.command_words import is_whole
 from dtlint.languages.python.entered import takes_config
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.names import lookup, qualified
 from dtlint.languages.python.objects import Evaluate
-from dtlint.languages.python.places import Place
-from dtlint.languages.python.program import config_file, given_argument, given_below, reads_configs
+from dtlint.languages.python.places import Place, place_of
+from dtlint.languages.python.program import config_file, given_argument, given_below, of_file, reads_configs
+from dtlint.languages.python.program import sites as sites_of
+from dtlint.languages.python.tree import Module, Site
 from dtlint.record import NamedTuple
 from dtlint.value import Setting, Unknown, Value, written
 
@@ -25,7 +28,9 @@ _LOADERS = frozenset(
         *("json.load", "json.loads", "tomllib.load", "tomllib.loads", "tomli.load", "tomli.loads", "toml.load"),
     )
 )
-_COPIES = frozenset(("omegaconf.OmegaConf.to_container", "omegaconf.OmegaConf.to_object", "dict"))
+_COPIES = frozenset(
+    ("omegaconf.OmegaConf.to_container", "omegaconf.OmegaConf.to_object", "dict", "copy.copy", "copy.deepcopy")
+)
 _HOLDERS = frozenset(
     (
         *("types.SimpleNamespace", "argparse.Namespace", "easydict.EasyDict", "addict.Dict", "box.Box", "munch.Munch"),
@@ -34,7 +39,8 @@ _HOLDERS = frozenset(
 )
 """What has the keys of a dict as its attributes."""
 _MERGES = frozenset(("omegaconf.OmegaConf.merge", "omegaconf.OmegaConf.unsafe_merge"))
-_COMMAND_LINE = "omegaconf.OmegaConf.from_cli"
+_COMMAND_LINE, _OF_WORDS = "omegaconf.OmegaConf.from_cli", "omegaconf.OmegaConf.from_dotlist"
+_PARSES = ("parse_args", "parse_known_args")
 _PATHS = ("pathlib.Path", "str", "os.path.expanduser", "os.path.abspath")
 _READS = ("read", "read_text", "open")
 """Methods of a file handle or a path that lead to what the file holds."""
@@ -63,7 +69,43 @@ def document_value(place: Place, node: ast.AST, evaluate: Evaluate) -> Setting |
     found = _located(place, evaluate, 0)
     if found is None or not found.keys:
         return None
-    return _as_launched(place, found)
+    return _assigned(place, node, found, evaluate) or _as_launched(place, found)
+
+
+def _assigned(place: Place, node: ast.AST, found: Located, evaluate: Evaluate) -> Setting | None:
+    """What a statement before, under no further condition, sets a key to (`config["model"]["depth"] = 8`)."""
+    given: Setting | None = None
+    sites = of_file(place.program, "assigned keys", place.module.top, partial(_assignments, place.module))
+    for site in sites.get(found.keys[-1], ()):
+        before = site.scope is place.scope and getattr(site.node, "lineno", 0) < getattr(node, "lineno", 0)
+        if not before or not set(site.guards) <= set(place.guards) or not isinstance(site.node, ast.Assign):
+            continue
+        at = place_of(place.program, place.module, site)
+        held = [
+            _located(at.inner(each.value), evaluate, 1) for each in site.node.targets if isinstance(each, ast.Subscript)
+        ]
+        if any(
+            each is not None and each.path.value == found.path.value and each.keys == found.keys[:-1] for each in held
+        ):
+            given = evaluate(at.inner(site.node.value))
+    return given
+
+
+def _assignments(module: Module) -> dict[str, tuple[Site, ...]]:
+    """The statements of a module that set a key by its name, by that."""
+    kept: dict[str, list[Site]] = {}
+    for site in sites_of(module):
+        for target in site.node.targets if isinstance(site.node, ast.Assign) else ():
+            key = _key(target)
+            if key:
+                kept.setdefault(key, []).append(site)
+    return {key: tuple(found) for key, found in kept.items()}
+
+
+def _key(target: ast.expr) -> str:
+    """The key that a target is of (`config["depth"]`), "" for another target."""
+    index = target.slice if isinstance(target, ast.Subscript) else None
+    return index.value if isinstance(index, ast.Constant) and isinstance(index.value, str) else ""
 
 
 def document_items(place: Place, evaluate: Evaluate) -> dict[str, Place] | None:
@@ -166,8 +208,10 @@ def _loaded(place: Place, node: ast.Call, evaluate: Evaluate) -> Located | None:
         return _held(place, node, evaluate)
     if any(name in _MERGES for name in names):
         return _merged(place, node, evaluate)
-    if _COMMAND_LINE in names:
-        return _of_launch(place) if not node.args else None
+    if any(name in _COPIES for name in names):
+        return _located(place.inner(node.args[0]), evaluate, 1) if node.args else None
+    if _COMMAND_LINE in names or _OF_WORDS in names:
+        return _of_launch(place) if all(map(_are_words, map(place.inner, node.args))) else None
     if not node.args or not any(name in _LOADERS for name in names):
         return None
     opened = _opened(place.inner(node.args[0]))
@@ -182,6 +226,19 @@ def _merged(place: Place, node: ast.Call, evaluate: Evaluate) -> Located | None:
     if last is None or last.root.hidden is None or len(given) == 1:
         return last
     return _located(place.inner(given[-2]), evaluate, 1) or last
+
+
+def _are_words(place: Place) -> bool:
+    """Whether an expression is words of the command line: `sys.argv[1:]`, what `parse_known_args` leaves over, or an
+    argument of the parser (`args.overrides`).
+    """
+    node = place.node
+    if dotted(node.value if isinstance(node, ast.Subscript) else node) == "sys.argv":
+        return True
+    name = node.value if isinstance(node, ast.Attribute) else node
+    bindings = lookup(place.scope, name.id)[1] if isinstance(name, ast.Name) else []
+    parsed = (binding.node for binding in bindings)
+    return bool(bindings) and all(isinstance(each, ast.Call) and last_word(each.func) in _PARSES for each in parsed)
 
 
 def _held(place: Place, node: ast.Call, evaluate: Evaluate) -> Located | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from dtlint.languages.shell.directives import late_directives, read_directives
+from dtlint.languages.shell.directives import late_directives, read_directives, read_queued
 from dtlint.languages.shell.placeholders import without_template_faults
 from dtlint.languages.shell.reader import read_tree
 from dtlint.languages.shell.state import NOBODY, Caller, Given
@@ -47,7 +47,8 @@ def read_script(
         problem = Problem(source.span(0, 0), "nested deeper than is followed", fatal=True)
         return Script(source, (World((), {}),), directives, (*problems, problem), tuple(lost))
     late = late_directives(source) if submitted else ()
-    return Script(source, worlds, (*directives, *more), (*problems, *met), tuple(lost), late, steps)
+    queued = read_queued(source) if submitted else ()
+    return Script(source, worlds, (*directives, *more), (*problems, *met), tuple(lost), late, steps, queued)
 
 
 def command_of(words: Sequence[str]) -> Script:

@@ -1,16 +1,19 @@
-"""`#SBATCH` lines: the words that they hold, and the SLURM variables that follow from them."""
+"""`#SBATCH` and `#PBS` lines: the words that they hold, and the SLURM variables that follow from the former."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 
 from dtlint.languages.shell.state import Fact, Shell
 from dtlint.languages.traced import Piece, Word, pieces_between
 from dtlint.source import Source, Span
 from dtlint.value import Step
 
+MARK, QUEUED_MARK = "#SBATCH", "#PBS"
 LINE = r"(?m)^[ \t]*#SBATCH[ \t]+([^\n]*)"
+QUEUED_LINE = r"(?m)^#PBS[ \t]+([^\n]*)"
 LATE_LINE = r"(?m)^#SBATCH[ \t]+([^\n]*)"
 HEREDOC = r"<<-?[ \t]*['\"\\]?(\w+)"
 LINE_OF_A_WORD = r"(?m)^[ \t]*(\w+)[ \t]*$"
@@ -46,14 +49,24 @@ MEANS = {
 
 def read_directives(source: Source) -> tuple[Word, ...]:
     """The words of the `#SBATCH` lines above the first command, each with its place."""
-    if "#SBATCH" not in source.text:
+    return _words_of(source, re.compile(LINE).finditer(source.text, 0, _head(source))) if MARK in source.text else ()
+
+
+def read_queued(source: Source) -> tuple[Word, ...]:
+    """The words of the `#PBS` lines above the first command, which ends what qsub reads of a script (qsub(1B))."""
+    if QUEUED_MARK not in source.text:
         return ()
+    return _words_of(source, re.compile(QUEUED_LINE).finditer(source.text, 0, _head(source)))
+
+
+def _head(source: Source) -> int:
+    """Where the first command of a script begins."""
     command = re.search(COMMAND, source.text)
-    end = command.start() if command else len(source.text)
-    words: list[Word] = []
-    for line in re.compile(LINE).finditer(source.text, 0, end):
-        words.extend(_words(source, line.start(1), line.end(1)))
-    return tuple(words)
+    return command.start() if command else len(source.text)
+
+
+def _words_of(source: Source, lines: Iterable[re.Match[str]]) -> tuple[Word, ...]:
+    return tuple(word for line in lines for word in _words(source, line.start(1), line.end(1)))
 
 
 def late_directives(source: Source) -> tuple[tuple[Word, ...], ...]:
