@@ -132,8 +132,7 @@ def _is_held_and_called(wrapper: Place) -> bool:
     if not isinstance(node, ast.Attribute):
         return False
     others = (each for each in wrapper.program.modules.values() if each is not wrapper.module)
-    called = re.compile(rf"\.{re.escape(node.attr)}\(")
-    return may_be_called(wrapper) or any(called.search(each.source.text) for each in others)
+    return may_be_called(wrapper) or any(f".{node.attr}(" in each.source.text for each in others)
 
 
 def _calls_as_wrapped(place: Place, whole: ast.AST, name: str) -> bool:
