@@ -374,3 +374,76 @@ def test_methods_of_the_model_inside_a_wrapper_that_nothing_calls_with_gradients
 )
 def test_methods_of_the_model_inside_a_wrapper_that_may_be_called(text: str) -> None:
     assert found(text) == set()
+
+
+KEPT = """
+class Trainer:
+    def __init__(self):
+        self.model = DDP(Net().cuda())
+        {set}
+
+    {read}
+
+    def step(self, x):
+        {more}
+        logits, feature = {net}.segment(x)
+        loss = F.mse_loss(logits, x) + {net}.judge(feature).mean()
+        loss.backward()
+        opt.step()
+
+    def fit(self):
+        for x in batches:
+            self.step(x)
+{after}
+Trainer().fit()
+"""
+READS = "def net(self):\n        model = self.model\n        return model.module if isinstance(model, DDP) else model"
+PASS = "pass"
+
+
+def kept(read: str = "", net: str = "self.net", set: str = PASS, more: str = PASS, after: str = "") -> str:  # noqa: A002
+    return KEPT.format(read=read, net=net, set=set, more=more, after=after)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        kept(f"@property\n    {READS}"),
+        kept(f"@functools.cached_property\n    {READS}"),
+        kept("@property\n    def net(self):\n        return getattr(self.model, 'module', self.model)"),
+        kept(f"@property\n    {READS}", net="net", more="net = self.net"),
+        kept(set="self.net = self.model.module"),
+        kept(set="self.net = self.model.module if isinstance(self.model, DDP) else self.model"),
+        kept(
+            f"@property\n    {READS}",
+            after="    @torch.no_grad()\n    def score(self, x):\n        return self.model(x)\n",
+        ),
+        kept(after="    @property\n    def net(self):\n        return self.model.module\n"),
+    ],
+)
+def test_the_model_inside_that_an_object_keeps_or_reads_through_a_property(text: str) -> None:
+    assert found(f"import functools\n{text}") == {"code.bypassed_models"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        kept(f"@property\n    {READS}", more="x = self.model(x)"),
+        kept(f"@property\n    {READS}", after="    def other(self, x):\n        return self.model(x)\n"),
+        kept(set="self.net = self.model.module", after="    def other(self, x):\n        return self.model(x)\n"),
+        kept("@property\n    def net(self):\n        return self.model"),
+        kept(f"@property\n    {READS}").replace("loss.backward()", "print(loss)"),
+        kept(f"@property\n    {READS}").replace("DDP(Net().cuda())", "FSDP(Net().cuda())"),
+        kept(f"@property\n    {READS}")
+        .replace("self.net.segment(x)", "self.model(x)")
+        .replace("self.net.judge(feature).mean()", "self.net.penalty()"),
+    ],
+)
+def test_the_model_inside_that_an_object_keeps_beside_a_wrapper_that_is_called(text: str) -> None:
+    assert not found(f"import functools\n{text}")
+
+
+def test_the_model_inside_that_an_object_keeps_where_another_file_calls_the_wrapper() -> None:
+    text = kept(f"@property\n    {READS}")
+    assert not found(f"import other\n{text}", other="def run(trainer, x):\n    return trainer.model(x)\n")
+    assert found(f"import other\n{text}", other="def run(trainer, x):\n    return trainer.model.eval()\n")

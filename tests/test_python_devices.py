@@ -123,6 +123,60 @@ def test_the_device_may_be_set_in_another_file() -> None:
     assert moved("from helper import start\nstart(local_rank)\n" + START + MODEL, helper=helper) == []
 
 
+SET = "torch.cuda.set_device(local_rank)\n"
+SHARE = """
+def shared(value):
+    if not dist.is_initialized():
+        return value
+    box = [value]
+    dist.broadcast_object_list(box, src=0)
+    return box[0]
+"""
+MAIN = "def main():\n    {0}\n    {1}\n    {2}\nif __name__ == '__main__':\n    " + START + "    main()\n"
+SHARED_CALL, GIVEN = "shared(1)", "model = DDP(Net().to(local_rank))"
+BOX = ["dist.broadcast_object_list(box, src=0)"]
+LATER = {
+    "after a helper": (SHARE + MAIN.format(SHARED_CALL, SET, GIVEN), BOX),
+    "after a helper of a helper": (
+        SHARE + "def name():\n    return shared(1)\n" + MAIN.format("name()", SET, GIVEN),
+        BOX,
+    ),
+    "in a helper of its own": (
+        SHARE + "def use_gpu():\n    torch.cuda.set_device(local_rank)\n" + MAIN.format(SHARED_CALL, "use_gpu()", GIVEN),
+        BOX,
+    ),
+    "in the constructor of a trainer": (
+        SHARE + "class Runner:\n    def __init__(self):\n        torch.cuda.set_device(local_rank)\n"
+        + MAIN.format(SHARED_CALL, "Runner()", GIVEN),
+        BOX,
+    ),
+    "after a tensor in a helper": (
+        "def seed():\n    whole = torch.ones(1).cuda()\n    dist.broadcast(whole, src=0)\n"
+        + MAIN.format("seed()", SET, GIVEN),
+        ["torch.ones(1).cuda()"],
+    ),
+    "before the helper": (SHARE + MAIN.format(SET, SHARED_CALL, GIVEN), []),
+    "before all": (SHARE + SET + MAIN.format(SHARED_CALL, GIVEN, "pass"), []),
+    "by who calls": (SHARE + MAIN.format(SHARED_CALL, GIVEN, "pass").replace("    main()", f"    {SET}    main()"), []),
+    "before one of two": (
+        SHARE + "def use_gpu():\n    torch.cuda.set_device(local_rank)\nuse_gpu()\n"
+        + MAIN.format(SHARED_CALL, "use_gpu()", GIVEN),
+        [],
+    ),
+    "after a helper that some runs call": (
+        SHARE + MAIN.format("if os.environ.get('NAMED'):\n        shared(1)", SET, GIVEN),
+        [],
+    ),
+    "in what nothing calls": (SHARE + f"def other():\n    {SET}" + MAIN.format(SHARED_CALL, GIVEN, "pass"), []),
+    "after a barrier": (MAIN.format("dist.barrier()", SET, GIVEN), []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "expected"), LATER.values(), ids=LATER)
+def test_a_device_that_is_set_behind_what_the_ranks_exchange(text: str, expected: list[str]) -> None:
+    assert moved(text) == expected
+
+
 LOCAL = 'local = int(os.environ["SLURM_LOCALID"])\n'
 NUMBERED = {
     "set": LOCAL + "torch.cuda.set_device(local)\n",

@@ -19,6 +19,7 @@ from dtlint.frameworks.code.loss_factors import (
     without,
 )
 from dtlint.frameworks.code.passes import without_gradients
+from dtlint.frameworks.code.reduced_statistics import reduced_statistics
 from dtlint.frameworks.code.scaled_gradients import scales_gradients
 from dtlint.frameworks.pytorch.exchange import ALL_REDUCE
 from dtlint.frameworks.pytorch.tensor_kinds import is_gradient, kind_of
@@ -58,7 +59,8 @@ def averaged_losses(program: Program) -> tuple[Member, ...]:
                 found.setdefault((member.place.path, member.place.start), member)
     if found and scales_gradients(program):
         found = {}
-    return (*found.values(), *_divided_gradients(program))
+    members = (*found.values(), *_divided_gradients(program))
+    return members or tuple(reduced_statistics(program))
 
 
 def _of_loss(backward: Place) -> Iterator[Member]:
@@ -151,6 +153,7 @@ def _divided(place: Place, divisor: Place) -> Member:
         "divisor": written(place.module.text(divisor.node, 40), span),
         "what": written("gradients are", span),
         "reduced": written(False, span),
+        "exchanged": written(False, span),
         "factor": written("1/world_size", span),
     }
     return Member(span, fields)
@@ -176,6 +179,7 @@ def _member(backward: Place, found: list[Factor], term: Place | None = None) -> 
         "what": written(f"{what} is", span),
         "divisor": written(factor.place.module.text(factor.place.node, 40), span),
         "reduced": written(isinstance(reduced, Span), span),
+        "exchanged": written(False, span),
         "factor": written("1/world_size", span),
     }
     return Member(span, fields, tuple(related), {"drop": () if reduced is not True else without(factor)})

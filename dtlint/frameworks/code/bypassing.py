@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from dtlint.frameworks import Member
-from dtlint.frameworks.code.inside import taken_from
+from dtlint.frameworks.code.inside import original, taken_from
 from dtlint.frameworks.code.objects import is_prepared, wrapped_kinds
 from dtlint.frameworks.code.passes import (
     around,
@@ -95,7 +95,7 @@ def _bypass(place: Place, site: Site) -> tuple[str, Member] | None:
     if not wrapper or _calls_wrapper(place, site, inner):
         return None
     span = place.module.span(place.node)
-    name = dotted(inner.wrapper.node)
+    name = dotted(original(inner.wrapper).node)
     taken = inner.wrapper.module.span(inner.wrapper.node)
     related = [] if inner.place is None else [(inner.place.module.span(inner.place.node), "the forward pass")]
     if inner.place is None and not (taken.path == span.path and span.start <= taken.start < span.end):
@@ -118,8 +118,21 @@ def _calls_wrapper(place: Place, site: Site, inner: _Inner) -> bool:
     own = inner.place is None and inner.wrapper.scope is place.scope
     if own and (_calls_as_wrapped(place, whole, name) or (inner.is_method and may_be_called(inner.wrapper))):
         return True
+    if inner.place is None and not own and _is_held_and_called(original(inner.wrapper)):
+        return True
     nodes = [node for node in ast.walk(whole) if isinstance(node, ast.Call) and node is not place.node]
     return any(_reaches(place.at(node), node, _ENTERED) for node in nodes)
+
+
+def _is_held_and_called(wrapper: Place) -> bool:
+    """Whether the wrapper that an object holds (`self.model`) may be called by another of its methods, or by what holds
+    the object.
+    """
+    node = wrapper.node
+    if not isinstance(node, ast.Attribute):
+        return False
+    others = (each for each in wrapper.program.modules.values() if each is not wrapper.module)
+    return may_be_called(wrapper) or any(f".{node.attr}(" in each.source.text for each in others)
 
 
 def _calls_as_wrapped(place: Place, whole: ast.AST, name: str) -> bool:

@@ -12,11 +12,12 @@ from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.code.first_gpus import has_used_gpu, is_first, is_plain_cuda, moves_in
 from dtlint.frameworks.code.model_moves import moves_of
+from dtlint.frameworks.code.set_later import certainly_runs, runs_later
 from dtlint.frameworks.pytorch.names import DDP, DEVICE_MESH, FSDP1, FSDP2
 from dtlint.languages.python.calls import Call, argument, called, calls, passed
 from dtlint.languages.python.constants import live_ways
 from dtlint.languages.python.following import ways
-from dtlint.languages.python.places import Place
+from dtlint.languages.python.places import Place, place_of
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import stands
 from dtlint.languages.python.tree import Module
@@ -60,7 +61,7 @@ _ASKS = frozenset({"device", "device_count", "current_device", "get_device_name"
 def shared_devices(program: Program) -> tuple[Member, ...]:
     """Models that DDP or FSDP wraps and that stand on the first GPU of the machine, whatever the rank: `moved` is the
     call that puts one there; `what` says of what (model, tensor, objects), for what a collective sends may stand there
-    too.
+    too; `when` that no rank sets its device, or only later.
 
     Only where the program starts NCCL itself and nothing in it, nor a package that it imports, may choose a device.
     """
@@ -85,7 +86,7 @@ def _tensors(program: Program, start: Call) -> Iterator[Member]:
     """Tensors on the first GPU that the ranks send each other."""
     for word, (name, position) in _SENT.items():
         for call in calls(program, tuple(f"{package}.{word}" for package in _PACKAGES)):
-            if passed(call, "group") or not stands(call.place) or _is_set(call):
+            if passed(call, "group") or not certainly_runs(call.place) or _is_set(call):
                 continue
             ends = [way.end for item in passed(call, name, position) for way, _ in live_ways(item.place)]
             if ends and all(isinstance(end, Place) and _is_made_first(end) for end in ends):
@@ -95,14 +96,18 @@ def _tensors(program: Program, start: Call) -> Iterator[Member]:
 def _objects(program: Program, start: Call) -> Iterator[Member]:
     for call in calls(program, tuple(f"{package}.{word}" for package in _PACKAGES for word in _OBJECTS)):
         alone = not call.open and not passed(call, "group") and not passed(call, "device")
-        if alone and len(call.positional) <= 2 and stands(call.place) and not _is_set(call):
+        if alone and len(call.positional) <= 2 and certainly_runs(call.place) and not _is_set(call):
             yield _member("objects", call.place, start, call)
 
 
 def _member(what: str, moved: Place, start: Call, meeting: Call) -> Member:
     span, text = moved.module.span(moved.node), moved.module.text(moved.node, 60)
-    related = ((start.head, "NCCL starts here without device_id"), (meeting.head, "the ranks meet here"))
-    return Member(span, texts(span, moved=text, what=what), related)
+    related = [(start.head, "NCCL starts here without device_id"), (meeting.head, "the ranks meet here")]
+    late = next(_settings(moved.program), None)
+    if late is not None:
+        related.append((late.module.span(late.node), "the device is set here, behind it"))
+    when = "no rank sets its device" if late is None else "each rank sets its device only later"
+    return Member(span, texts(span, moved=text, what=what, when=when), tuple(related))
 
 
 def _is_made_first(end: Place) -> bool:
@@ -159,21 +164,19 @@ def _names_trainer(program: Program, text: str) -> bool:
     return any(not any(word in module.definitions for module in program.modules.values()) for word in words)
 
 
-def _is_set(wrap: Call) -> bool:
-    """Whether a device may be set before the model is wrapped: anywhere but further down in the same function."""
-    for module in wrap.place.program.modules.values():
-        for site in (site for word in _SETS for site in module.called.get(word, ())):
-            later = getattr(site.node, "lineno", 0) > getattr(wrap.place.node, "lineno", 0)
-            if site.scope is not wrap.place.scope or site.loops or not later:
-                return True
-    return False
+def _is_set(meeting: Call) -> bool:
+    """Whether a device may be set before the ranks meet: anywhere but certainly behind that."""
+    return not all(runs_later(setting, meeting.place) for setting in _settings(meeting.place.program))
+
+
+def _settings(program: Program) -> Iterator[Place]:
+    for module in program.modules.values():
+        yield from (place_of(program, module, site) for word in _SETS for site in module.called.get(word, ()))
 
 
 def _is_a_setter(program: Program, word: str) -> bool:
     """Whether a function may set the device that is defined where it is not read: `init_distributed_device(args)`."""
-    if word in _ASKS | _SETS | _MESHES or not any(
-        part in word.lower() for part in ("device", "dist", "gpu", "launch", "setup")
-    ):
+    if word in _ASKS | _SETS | _MESHES or not any(part in word.lower() for part in _SETTING):
         return False
     if word == "DistributedDataParallel" or word == "DistributedSampler" or word.startswith("is_"):
         return False

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from typing import TypeGuard
 
 from dtlint.frameworks.code.given_items import given_by, is_left_out, items_of
+from dtlint.frameworks.code.objects import set_in
 from dtlint.frameworks.pytorch.step_area import called_function
 from dtlint.languages.python.bindings import dotted, last_word
 from dtlint.languages.python.called import argument_node
 from dtlint.languages.python.callers import callers
+from dtlint.languages.python.instances import instances, property_of
 from dtlint.languages.python.names import lookup
 from dtlint.languages.python.places import Frame, Place, place_of
 from dtlint.languages.python.program import Definition
@@ -127,6 +129,8 @@ def _meanings(place: Place, path: tuple[int, ...]) -> Iterator[tuple[Place, tupl
         yield place.at(node.elts[path[0]]), path[1:]
     elif isinstance(node, ast.Call) and path and dotted(node.func) in _COPIES and len(node.args) == 1:
         yield place.at(node.args[0]), path
+    elif isinstance(node, ast.Attribute):
+        yield from ((found, path) for found in _of_attribute(place, node))
     elif isinstance(node, ast.Call):
         yield from ((found, path) for found in _returned(place))
 
@@ -134,10 +138,37 @@ def _meanings(place: Place, path: tuple[int, ...]) -> Iterator[tuple[Place, tupl
 def _returned(place: Place) -> Iterator[Place]:
     """What a call of a function of the program returns."""
     helper = called_function(place)
+    if helper is not None:
+        yield from _returns(place._replace(frames=(*place.frames, Frame(helper.scope, place))), helper)
+
+
+def _returns(place: Place, helper: Definition | None) -> Iterator[Place]:
     for site in helper.scope.sites if helper is not None else ():
         if helper is not None and isinstance(site.node, ast.Return) and site.node.value is not None:
-            frames = (*place.frames, Frame(helper.scope, place))
-            yield place._replace(module=helper.module, scope=helper.scope, node=site.node.value, frames=frames)
+            yield place._replace(module=helper.module, scope=helper.scope, node=site.node.value)
+
+
+def _of_attribute(place: Place, node: ast.Attribute) -> Iterator[Place]:
+    """What the property of an object returns, or the one expression that its class's methods set the attribute to."""
+    owners = instances(place.inner(node.value))
+    if len({owner.definition.scope for owner in owners}) != 1:
+        return
+    held = list(set_in(place, owners[0].definition, node))
+    if not held:
+        yield from _returns(place, property_of(place, node))
+    for found, binding in held if len(held) == 1 else ():
+        inside = place._replace(module=found.module, scope=binding.method or found.scope, frames=())
+        yield from _bound(inside, dotted(node), binding)
+
+
+def original(wrapper: Place) -> Place:
+    """`self.model` of an `inner = self.model` whose model is taken out."""
+    node = wrapper.node
+    holder, bindings = lookup(wrapper.scope, node.id) if isinstance(node, ast.Name) else (None, [])
+    stands_for = bindings[0].node if len(bindings) == 1 and bindings[0].kind == "value" else None
+    if holder is None or not isinstance(stands_for, ast.Attribute) or bindings[0].path:
+        return wrapper
+    return wrapper._replace(scope=holder, node=stands_for)
 
 
 def _bound(place: Place, name: str, binding: Binding) -> Iterator[Place]:

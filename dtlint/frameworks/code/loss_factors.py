@@ -206,12 +206,15 @@ def _summed(place: Place, name: str) -> Span | None:
         if len(found) != 1 or found[0] not in ALL_REDUCE or site.node.lineno > getattr(place.node, "lineno", 0):
             continue
         call = Call(found[0], place_of(place.program, place.module, site), (), {}, "")
-        return place.module.span(site.node) if _is_sum(call, site.node) else None
+        return place.module.span(site.node) if sums_over_ranks(call) else None
     return None
 
 
-def _is_sum(call: Call, node: ast.Call) -> bool:
-    words = [call.place.module.text(item) for item in [*node.args[1:], *(item.value for item in node.keywords)]]
+def sums_over_ranks(call: Call) -> bool:
+    """Whether an all_reduce sums, and over all ranks."""
+    node = call.place.node
+    given = [*node.args[1:], *(item.value for item in node.keywords)] if isinstance(node, ast.Call) else []
+    words = [call.place.module.text(item) for item in given]
     return not any(word in text for text in words for word in ("AVG", "MAX", "MIN", "group"))
 
 

@@ -173,6 +173,12 @@ def method(place: Place, node: ast.Attribute) -> Definition | None:
     return None
 
 
+def property_of(place: Place, node: ast.Attribute) -> Definition | None:
+    """The property that an attribute of an object is read through."""
+    found = method(place, node)
+    return found if found is not None and _is_property(found.scope) else None
+
+
 def members(place: Place, node: ast.Attribute) -> list[Way]:
     """The expressions that an attribute of an object can stand for; [] if its class is not known or says nothing."""
     return list(_of_class(place, instances(place.inner(node.value)), node.attr))
