@@ -116,6 +116,50 @@ def test_an_evaluation_of_the_first_rank_that_broadcasts_buffers(text: str, told
     assert ("code.guarded_collectives" in found("import torchvision\n" + text)) is told
 
 
+BUILDING = """
+import torch
+import torch.distributed as dist
+import torchvision
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel as DDP
+def block(width, norm):
+    assert width > 0
+    return nn.Sequential(nn.Linear(width, width), {inside})
+class Base(nn.Module):
+    def __init__(self, kind="layer"):
+        self.first = {base}
+class Net(Base):
+    def __init__(self, norm):
+        {head}
+model = DDP(Net(args.norm).cuda())
+for epoch in range(3):
+    fit(model)
+    if dist.get_rank() == 0:
+        score(model(x))
+    dist.barrier()
+"""
+
+
+@pytest.mark.parametrize(
+    ("head", "inside", "base", "told"),
+    [
+        ("self.a = block(8, norm)", "nn.BatchNorm1d(8)", "None", True),
+        ("self.a = nn.ModuleList([block(8, norm) for _ in range(3)])", "nn.LazyBatchNorm2d()", "None", True),
+        ("super().__init__()", "nn.ReLU()", "nn.BatchNorm2d(8)", True),
+        ("self.body = torchvision.models.resnet18(weights=None)", "nn.ReLU()", "None", True),
+        ("self.a = block(8, norm)", "nn.LayerNorm(8)", "None", False),
+        ("self.a = block(8, norm)", "nn.BatchNorm1d(8) if norm == 'batch' else nn.LayerNorm(8)", "None", False),
+        ("if norm:\n            self.a = block(8, norm)", "nn.BatchNorm1d(8)", "None", False),
+        ("self.a = nn.Linear(8, 8)", "nn.BatchNorm1d(8)", "None", False),
+    ],
+)
+def test_the_buffers_of_layers_that_functions_build_and_classes_inherit(
+    head: str, inside: str, base: str, told: bool
+) -> None:
+    text = BUILDING.format(head=head, inside=inside, base=base)
+    assert ("code.guarded_collectives" in found(text)) is told
+
+
 def accumulating(sync: str, step: str, loop: str = "enumerate(batches)") -> str:
     return f"""
 accum = 4

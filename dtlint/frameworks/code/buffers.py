@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 
 from dtlint.frameworks.code.objects import makers
 from dtlint.frameworks.pytorch.names import DDP
+from dtlint.languages.python.bindings import last_word
 from dtlint.languages.python.calls import argument, call_at, called, passed
+from dtlint.languages.python.instances import with_bases
 from dtlint.languages.python.names import qualified
-from dtlint.languages.python.places import Place
-from dtlint.languages.python.program import Definition, definition
+from dtlint.languages.python.places import Budget, Place
+from dtlint.languages.python.program import definition
+from dtlint.languages.python.tree import Module, Scope, Site
 from dtlint.value import Value
 
 _NORMED = re.compile(
@@ -18,8 +22,10 @@ _NORMED = re.compile(
     r"|shufflenet_|googlenet|inception_v)\w*|torchvision\.models\.(?:vgg\.)?vgg1[1369]_bn"
 )
 """Models of torchvision that have batch norms."""
-_BUFFERS = re.compile(r"\bBatchNorm[123]d\(|\bSyncBatchNorm\(|\bregister_buffer\(")
-_MAX_LEVELS = 2
+_MAKES = re.compile(r"(?:Lazy)?BatchNorm[123]d|SyncBatchNorm|register_buffer")
+"""Calls that make buffers."""
+_MOST = 60
+"""Most classes and functions that one model is followed through."""
 
 
 def sends_buffers(model: Place) -> bool:
@@ -38,20 +44,42 @@ def _sends(wrap: Place) -> bool:
 
 
 def _has_buffers(built: Place) -> bool:
-    """Whether a call builds a model with buffers: one of torchvision, or a class in sight that makes some."""
-    if _NORMED.fullmatch(called(built)):
-        return True
-    found = definition(built.program, built.module, called(built)) if called(built) else None
-    return found is not None and _makes_buffers(built, found, _MAX_LEVELS)
+    """Whether a call certainly builds a model with buffers: one of torchvision, or a class or function in sight that
+    makes some, by itself or by what it inherits from and calls in turn.
+    """
+    waiting, seen = [(built.module, called(built))], set[Scope]()
+    while waiting and len(seen) < _MOST:
+        module, name = waiting.pop()
+        if _NORMED.fullmatch(name):
+            return True
+        found = definition(built.program, module, name) if name else None
+        if found is None or isinstance(found.scope.node, ast.Module) or found.scope in seen:
+            continue
+        seen.add(found.scope)
+        outer = Place(built.program, found.module, found.scope, found.scope.node, budget=Budget())
+        parts = [(each.module, site) for each in with_bases(outer, found) for site in _certain_calls(each.scope)]
+        if any(_MAKES.fullmatch(_last(site)) for _, site in parts):
+            return True
+        waiting += [(inner, name) for inner, site in parts for name in _names(inner, site)]
+    return False
 
 
-def _makes_buffers(place: Place, owner: Definition, levels: int) -> bool:
-    """Whether a class, or one of the classes that it builds, registers buffers."""
-    if not isinstance(owner.scope.node, ast.ClassDef):
-        return False
-    if _BUFFERS.search(owner.module.source.text[slice(*owner.module.span(owner.scope.node)[1:])]):
-        return True
-    built = (node for node in ast.walk(owner.scope.node) if isinstance(node, ast.Call)) if levels else ()
-    names = {name for node in built for name in qualified(owner.module, node.func, owner.scope)}
-    parts = (definition(place.program, owner.module, name) for name in sorted(names))
-    return any(_makes_buffers(place, part, levels - 1) for part in parts if part is not None)
+def _certain_calls(scope: Scope) -> Iterator[Site]:
+    """The calls in a class or a function, its methods and inner functions, that no condition stands around but one
+    that an error is raised for.
+    """
+    for site in scope.sites:
+        if isinstance(site.node, ast.Call) and all(guard.raises for guard in site.guards):
+            yield site
+    for inner in scope.inner:
+        yield from _certain_calls(inner)
+
+
+def _last(site: Site) -> str:
+    return last_word(site.node.func) if isinstance(site.node, ast.Call) else ""
+
+
+def _names(module: Module, site: Site) -> tuple[str, ...]:
+    """What is called, where that is one thing for certain."""
+    names = qualified(module, site.node.func, site.scope) if isinstance(site.node, ast.Call) else ()
+    return names if len(names) == 1 else ()

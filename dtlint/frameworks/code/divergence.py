@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from dtlint.frameworks import Member
+from dtlint.frameworks.code.agreeing import agreeing_word
 from dtlint.frameworks.code.batch_contents import own_batch
 from dtlint.frameworks.code.collective_names import OPEN
 from dtlint.frameworks.code.counted_loops import makes_up
@@ -36,7 +37,7 @@ from dtlint.value import Setting, Value, written
 
 _EXCHANGING = (*DDP, *FSDP1, *FSDP2, "deepspeed.initialize")
 _NOT_FINITE = re.compile(r"\b(isnan|isinf|isfinite)\b")
-_AGREED = re.compile(r"reduce|gather|broadcast|sync|any_rank|all_rank|global", re.IGNORECASE)
+_AGREED = re.compile(r"reduce|gather|broadcast|sync|any_rank|all_rank|global(?!_?(?:rank|zero))", re.IGNORECASE)
 """Words of values on which the ranks have agreed."""
 
 
@@ -401,7 +402,7 @@ def _agrees(module: Module, loop: ast.AST, test: ast.expr) -> bool:
 def _any_collective(module: Module, loop: ast.AST) -> bool:
     """Whether the loop holds anything that may let the ranks agree before the condition."""
     calls_in = (node for node in ast.walk(loop) if isinstance(node, ast.Call))
-    return any(_AGREED.search(_last(node)) for node in calls_in)
+    return any(_AGREED.search(agreeing_word(module, module.top, node)) for node in calls_in)
 
 
 def _last(node: ast.Call) -> str:
