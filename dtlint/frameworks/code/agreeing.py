@@ -9,9 +9,10 @@ from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.tree import Module, Scope
 
-_MESSAGES = frozenset(
-    ["recv_string", "recv_json", "recv_pyobj", "recv_multipart", "recv_serialized", "recv_bytes", "recv_into", "recvfrom", "recvfrom_into", "recvmsg", "sendrecv_string"]
-)
+_MESSAGES = frozenset((
+    "recv_string", "recv_json", "recv_pyobj", "recv_multipart", "recv_serialized", "recv_bytes", "recv_into",
+    "recvfrom", "recvfrom_into", "recvmsg",
+))  # fmt: skip
 """Methods that read a message of ZeroMQ (pyzmq, zmq/sugar/socket.py), a socket or a pipe: of who sent it, not of the
 other ranks.
 """
