@@ -14,10 +14,10 @@ from dtlint.languages.python.bindings import dotted, enclosing_class, last_word
 from dtlint.languages.python.calls import argument, call_at, called, passed
 from dtlint.languages.python.constants import evaluate
 from dtlint.languages.python.following import ways
-from dtlint.languages.python.instances import method
+from dtlint.languages.python.instances import bases_from_outside, method
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Place
-from dtlint.languages.python.program import imports_from
+from dtlint.languages.python.program import definition, imports_from
 from dtlint.record import NamedTuple
 from dtlint.value import Value
 
@@ -244,7 +244,7 @@ def _of_method(place: Place, node: ast.Call, last: str) -> Collective | None:
         synced = is_lightning_module(place, node.func.value) and _is_synced(place, node)
         return Collective(f"{last}(sync_dist=True)", last) if synced else None
     if last == "compute":
-        return Collective(last, last) if _is_metric(receiver) else None
+        return Collective(last, last) if is_metric(receiver) else None
     if last == "run":
         return Collective(f"{dotted(node.func)}()", last) if runs_metrics(receiver) else None
     found = kinds(receiver)
@@ -298,11 +298,20 @@ def _is_synced(place: Place, node: ast.Call) -> bool:
     return by_all and None not in given and isinstance(asked, Value) and asked.value is True
 
 
-def _is_metric(receiver: Place) -> bool:
-    """Whether an object is a metric of torchmetrics, which sums over the ranks when it is computed."""
+def is_metric(receiver: Place) -> bool:
+    """Whether an object is a metric of torchmetrics, or of a class built on one, which sums over the ranks when it is
+    computed (metric.py, _wrap_compute), unless it is told not to.
+    """
     found = [maker.call for maker in makers(receiver)]
-    built = [called(call) for call in found if call is not None]
-    return bool(built) and len(built) == len(found) and all(name.startswith("torchmetrics.") for name in built)
+    return bool(found) and all(call is not None and _makes_metric(call) for call in found)
+
+
+def _makes_metric(call: Place) -> bool:
+    name = called(call)
+    own = definition(call.program, call.module, name) if name else None
+    names = [name] if own is None else bases_from_outside(call, own)
+    alone = isinstance(call.node, ast.Call) and any(item.arg == "sync_on_compute" for item in call.node.keywords)
+    return not alone and any(each.startswith("torchmetrics.") for each in names)
 
 
 def _imports(place: Place, kind: str) -> bool:

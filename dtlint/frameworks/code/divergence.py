@@ -51,7 +51,7 @@ _LEVELS = 2
 """Names that a value is followed through, to the function that makes it."""
 _OF_SOME = frozenset({"rank", "reduced", "partial", "dealt", "bar"})
 """Causes that part ranks which train on the same batches too."""
-_BY_BATCH = frozenset({"picked", "loss"})
+_BY_BATCH = frozenset({"picked", "collected", "loss"})
 """Causes that a rank's own batch gives it."""
 _OF_ALL = frozenset({"KeyboardInterrupt", "SystemExit", "StopIteration", "GeneratorExit"})
 """Exceptions that come to all ranks, or that end their data and not their batch."""
@@ -71,8 +71,8 @@ def divergences(program: Program) -> tuple[Member, ...]:
     rank alone knows, and exceptions of a backward pass or of what a batch holds that are caught. `cause` is rank, loss,
     counted (a skipped pass that the rank makes up), clock, exception, reduced (a sum that one rank was given), dealt
     (measured on a share of the samples), bar (counted by a progress bar that some disable), picked (what the batch
-    holds), raised (an exception that the batch raises) or partial (what only some set). `call` names a collective that
-    some ranks do not come to, "" where they leave a loop.
+    holds), collected (what the batches so far held), raised (an exception that the batch raises) or partial (what only
+    some set). `call` names a collective that some ranks do not come to, "" where they leave a loop.
     """
     found = []
     for module in program.modules.values():
