@@ -160,6 +160,69 @@ def test_the_buffers_of_layers_that_functions_build_and_classes_inherit(
     assert ("code.guarded_collectives" in found(text)) is told
 
 
+EVALUATION = """
+import torch
+import torch.distributed as dist
+from accelerate import Accelerator
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel as DDP
+class Net(nn.Module):
+    def __init__(self):
+        self.norm = nn.BatchNorm2d(8)
+def train(model, loader):
+    for x in loader:
+        model(x).sum().backward()
+@torch.no_grad()
+def evaluate(model, loader):
+    return sum([model(x) for x in loader])
+def main(args):
+    accelerator = Accelerator()
+    model = Net().cuda()
+    {wrap}
+    for epoch in range(3):
+        train(model, loader)
+        {before}
+        if accelerator.is_main_process:
+            print(evaluate(model, val))
+        {behind}
+main(parse())
+"""
+SWITCH = "model = DDP(model) if args.distributed else model"
+PREPARE = "model, optimizer = accelerator.prepare(model, optimizer)"
+
+
+@pytest.mark.parametrize(
+    ("wrap", "before", "behind", "told"),
+    [
+        (SWITCH, "pass", "dist.barrier()", True),
+        (
+            "if args.distributed: model = DDP(model, device_ids=[0])",
+            "pass",
+            "if args.distributed: dist.barrier()",
+            True,
+        ),
+        (PREPARE, "pass", "accelerator.wait_for_everyone()", True),
+        (PREPARE, "print(len(loader))", "accelerator.wait_for_everyone()", True),
+        (PREPARE, "if epoch == 2: evaluate(model, val)", "accelerator.wait_for_everyone()", True),
+        ("optimizer, model = accelerator.prepare(optimizer, model)", "pass", "accelerator.wait_for_everyone()", True),
+        ("optimizer, model = accelerator.prepare(optimizer, other)", "pass", "accelerator.wait_for_everyone()", False),
+        (f"k = dict(broadcast_buffers=False); {PREPARE}", "pass", "accelerator.wait_for_everyone()", False),
+        (PREPARE, "model = accelerator.unwrap_model(model)", "accelerator.wait_for_everyone()", False),
+        (PREPARE, "pass", "print(epoch)", False),
+        # a pass without gradients in front, on all ranks: this one broadcasts nothing
+        (PREPARE, "evaluate(model, test)", "accelerator.wait_for_everyone()", False),
+        (SWITCH, "score = evaluate(model, test)", "dist.barrier()", False),
+        (SWITCH, "validate_all(model, test)", "dist.barrier()", False),
+        (SWITCH, "with torch.no_grad(): model(x)", "dist.barrier()", False),
+    ],
+)
+def test_an_evaluation_of_a_model_that_runs_of_several_ranks_wrap(
+    wrap: str, before: str, behind: str, told: bool
+) -> None:
+    text = EVALUATION.format(wrap=wrap, before=before, behind=behind)
+    assert ("code.guarded_collectives" in found(text)) is told
+
+
 def accumulating(sync: str, step: str, loop: str = "enumerate(batches)") -> str:
     return f"""
 accum = 4

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from dtlint.frameworks.code.objects import makers
+from dtlint.frameworks.code.objects import OTHER, Maker, makers
 from dtlint.frameworks.pytorch.names import DDP
 from dtlint.languages.python.bindings import last_word
 from dtlint.languages.python.calls import argument, call_at, called, passed
@@ -24,23 +24,48 @@ _NORMED = re.compile(
 """Models of torchvision that have batch norms."""
 _MAKES = re.compile(r"(?:Lazy)?BatchNorm[123]d|SyncBatchNorm|register_buffer")
 """Calls that make buffers."""
+_OPTION = "broadcast_buffers"
 _MOST = 60
 """Most classes and functions that one model is followed through."""
 
 
 def sends_buffers(model: Place) -> bool:
     """Whether a model of DDP certainly has buffers that DDP broadcasts (broadcast_buffers is on by default)."""
-    made = [maker.call for maker in makers(model)]
+    made = [maker.call for maker in makers(model) if maker.kind == "ddp"]
     return bool(made) and all(call is not None and called(call) in DDP and _sends(call) for call in made)
+
+
+def sends_prepared_buffers(model: Place) -> bool:
+    """Whether a model that an Accelerator has prepared certainly has buffers, which DDP broadcasts where Accelerate
+    wraps it in that; not in a program that speaks of the option.
+    """
+    if any(_OPTION in module.source.text for module in model.program.modules.values()):
+        return False
+    given = [_given(maker) for maker in makers(model) if maker.kind != OTHER or maker.call is None]
+    return bool(given) and all(each is not None and _all_have_buffers(makers(each)) for each in given)
+
+
+def _given(maker: Maker) -> Place | None:
+    """What was given in the place of what a call of prepare() returns."""
+    call, index = maker.call, maker.path[0] if maker.path else 0
+    node = call.node if call is not None else None
+    if call is None or not isinstance(node, ast.Call) or len(maker.path) > 1 or not 0 <= index < len(node.args):
+        return None
+    starred = any(isinstance(item, ast.Starred) for item in node.args)
+    return None if starred else call.at(node.args[index])._replace(budget=Budget())
 
 
 def _sends(wrap: Place) -> bool:
     call = call_at(wrap, called(wrap))
-    asked = argument(call, "broadcast_buffers", 4)
+    asked = argument(call, _OPTION, 4)
     if asked is not None and not (isinstance(asked, Value) and asked.value is True):
         return False
-    inner = [maker.call for item in passed(call, "module", 0) for maker in makers(item.place)]
-    return bool(inner) and all(built is not None and _has_buffers(built) for built in inner)
+    return _all_have_buffers(maker for item in passed(call, "module", 0) for maker in makers(item.place))
+
+
+def _all_have_buffers(made: Iterable[Maker]) -> bool:
+    built = [maker.call for maker in made]
+    return bool(built) and all(call is not None and _has_buffers(call) for call in built)
 
 
 def _has_buffers(built: Place) -> bool:

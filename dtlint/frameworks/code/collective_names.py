@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 
-from dtlint.frameworks.code.buffers import sends_buffers
+from dtlint.frameworks.code.buffers import sends_buffers, sends_prepared_buffers
 from dtlint.frameworks.code.engines import runs_metrics
-from dtlint.frameworks.code.objects import UNKNOWN, kinds, makers
+from dtlint.frameworks.code.objects import UNKNOWN, is_prepared, kinds, makers, wrapped_kinds
 from dtlint.frameworks.code.sharded_loads import LOADS, shares_out
 from dtlint.frameworks.pytorch.names import DDP, FSDP1
 from dtlint.languages.python.bindings import dotted, enclosing_class, last_word
@@ -16,7 +16,7 @@ from dtlint.languages.python.constants import evaluate
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.instances import bases_from_outside, method
 from dtlint.languages.python.names import qualified
-from dtlint.languages.python.places import Place
+from dtlint.languages.python.places import Budget, Place
 from dtlint.languages.python.program import definition, imports_from
 from dtlint.record import NamedTuple
 from dtlint.value import Value
@@ -54,14 +54,14 @@ _PACKAGES = ("torch.distributed", "torch.distributed.distributed_c10d", "deepspe
 
 ALWAYS, SHARDED, STAGE_3, ENGINE, FSDP = "always", "sharded", "stage 3", "engine", "fsdp"
 LOADING = "loading"
-BARRIER, BUFFERS = "lightning 2.1", "buffers"
+BARRIER, BUFFERS, PREPARED = "lightning 2.1", "buffers", "prepared buffers"
 """What a call needs to hold a collective: nothing, a sharded model, ZeRO-3, DeepSpeed or FSDP behind a front end, FSDP
 alone, weights that ZeRO-3 shares out while the model is built (each is sent from rank 0: deepspeed 0.16.2
 runtime/zero/partition_parameters.py, Init), a release of Lightning whose Trainer.save_checkpoint ends in a barrier
-(trainer.py of 2.1.0; 2.0.9 has none), or that the other ranks do not run DDP's forward pass next, which broadcasts the
-buffers of the model in evaluation too. DeepSpeed's load_checkpoint reads the files of its own rank, and gathers the
-small weights again under ZeRO-3 alone (checkpoint_event_epilogue of stage3.py; load_checkpoint of engine.py, 0.14.2 and
-0.19.6).
+(trainer.py of 2.1.0; 2.0.9 has none), or that the other ranks do not run DDP's forward pass next, which broadcasts
+the buffers of the model in evaluation too (for a model that Accelerate has prepared: where that is DDP's).
+DeepSpeed's load_checkpoint reads the files of its own rank, and gathers the small weights again under ZeRO-3 alone
+(checkpoint_event_epilogue of stage3.py; load_checkpoint of engine.py, 0.14.2 and 0.19.6).
 """
 
 _METHODS: Mapping[str, Mapping[str, str]] = {
@@ -327,6 +327,15 @@ def _of_model(place: Place, node: ast.Call) -> Collective | None:
             return Collective(f"{dotted(node.func)}()", "forward")
         if found == {"deepspeed"}:
             return Collective(f"{dotted(node.func)}()", "forward", STAGE_3)
-        if found == {"ddp"} and sends_buffers(place.at(node.func)):
-            return Collective(f"{dotted(node.func)}()", "forward", BUFFERS)
+        if "ddp" in found and wrapped_kinds(_asked_anew(place, node.func)) == {"ddp"}:
+            sent = sends_buffers(_asked_anew(place, node.func))
+            return Collective(f"{dotted(node.func)}()", "forward", BUFFERS) if sent else None
+        if found == {UNKNOWN} and is_prepared(_asked_anew(place, node.func)):
+            sent = sends_prepared_buffers(_asked_anew(place, node.func))
+            return Collective(f"{dotted(node.func)}()", "forward", PREPARED) if sent else None
     return None
+
+
+def _asked_anew(place: Place, node: ast.expr) -> Place:
+    """A part of a call for another question, with all its steps to spend."""
+    return place._replace(node=node, budget=Budget())

@@ -163,10 +163,11 @@ def _certain_calls(program: Program, helper: Definition) -> Iterator[tuple[Place
 
 
 def _lets_pass(place: Place, site: Site, guard: Guard) -> bool:
-    return guard.raises or asks_for_shard(guard) or _asks_for_several(place, guard) or picks_items(site, guard)
+    return guard.raises or asks_for_shard(guard) or asks_for_several(place, guard) or picks_items(site, guard)
 
 
-def _asks_for_several(place: Place, guard: Guard) -> bool:
+def asks_for_several(place: Place, guard: Guard) -> bool:
+    """Whether a condition lets runs of several ranks through: `if args.distributed`."""
     return asks_for_ranks(place, guard) and not is_alone(place, guard)
 
 
