@@ -124,3 +124,87 @@ def test_a_rank_that_returns_by_its_loss_leaves_the_others_in_a_collective(body:
 @pytest.mark.parametrize(("told", "parts"), [("pass", True), ("loss = self.all_gather(loss).mean()", False)])
 def test_the_loss_of_a_method_is_followed_into_it(told: str, parts: bool) -> None:
     assert causes(MODULE.format(told=told)) == ([("all_gather", "loss")] if parts else [])
+
+
+METRIC = """
+import lightning.pytorch as pl
+import torch
+from torchmetrics import Metric
+from torchmetrics.detection import MeanAveragePrecision
+class Hits(Metric):
+    def update(self, hits):
+        self.hits += hits
+    def compute(self):
+        return self.hits
+class Net(pl.LightningModule):
+    def __init__(self):
+        self.measure = {measure}
+        self.kept, self.count = [], 0
+    def validation_step(self, batch, index):
+        images, targets, _ = batch
+        found = self.model(images)
+        {step}
+    def scores(self):
+        return torch.cat(self.kept)
+    def on_validation_epoch_end(self):
+        {end}
+"""
+PRECISION = "MeanAveragePrecision()"
+KEPT = 'kept = [i for i, t in enumerate(targets) if len(t["boxes"]) > 0]'
+FEED = "self.measure.update([found[i] for i in kept], [targets[i] for i in kept])"
+STATES = [
+    (PRECISION, (KEPT, "if kept:", f"    {FEED}"), ("if len(self.measure.groundtruth_labels) > 0:", "    self.measure.compute()"), "compute"),
+    (PRECISION, (KEPT, "if not kept: return", FEED), ("if not self.measure.update_called: return", "self.measure.compute()"), "compute"),
+    ("Hits()", (KEPT, "if len(kept) > 0: self.measure(found)"), ("if self.measure.hits > 0:", "    self.log('a', self.measure.compute())"), "compute"),
+    ("0", ("for t in targets:", "    if len(t['boxes']) == 0: continue", "    self.kept.append(t)"), ("if self.kept:", "    self.all_gather(self.scores())"), "all_gather"),
+    ("0", ("mask = targets > 0", "if mask.any(): self.count += 1"), ("if self.count > 0:", "    self.all_gather(self.count)"), "all_gather"),
+    ("0", ("mask = targets > 0", "if not mask.any():", "    return", "self.kept.extend(found[mask])"), ("if len(self.kept) == 0: return", "self.all_gather(self.scores())"), "all_gather"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("measure", "step", "end", "call"), STATES, ids=range(len(STATES)))
+def test_what_a_rank_has_collected_of_some_batches_only(
+    measure: str, step: tuple[str, ...], end: tuple[str, ...], call: str
+) -> None:
+    text = METRIC.format(measure=measure, step=lines(*step, indent=8), end=lines(*end, indent=8))
+    assert causes(text) == [(call, "collected")]
+
+
+ALIKE = [
+    # each batch is taken in, whatever it holds
+    (PRECISION, ("self.measure.update(found, targets)",), ("if len(self.measure.groundtruth_labels) > 0:", "    self.measure.compute()")),
+    (PRECISION, (KEPT, f"if kept: {FEED}", "self.measure.update(found, targets)"), ("if self.measure.update_called:", "    self.measure.compute()")),
+    ("0", ("self.kept.append(found)",), ("if self.kept:", "    self.all_gather(self.scores())")),
+    ("0", (KEPT, "if kept: self.kept.append(found)", "else: self.kept.append(images)"), ("if self.kept:", "    self.all_gather(self.scores())")),
+    # a condition that all ranks answer alike
+    (PRECISION, ("if index % 2 == 0: self.measure.update(found, targets)",), ("if self.measure.update_called:", "    self.measure.compute()")),
+    ("0", ("names = [n for n in self.hparams.labels if n != 'label']", "if names: self.kept.append(found)"), ("if self.kept:", "    self.all_gather(self.scores())")),
+    # all ranks compute, or the metric is each rank's own
+    (PRECISION, (KEPT, f"if kept: {FEED}"), ("self.measure.compute()",)),
+    ("MeanAveragePrecision(sync_on_compute=False)", (KEPT, f"if kept: {FEED}"), ("if self.measure.update_called:", "    self.measure.compute()")),
+    # the ranks agree
+    ("0", (KEPT, "if kept: self.count += 1"), ("if self.all_gather(self.count).sum() > 0:", "    self.all_gather(self.scores())")),
+    (PRECISION, (KEPT, f"if kept: {FEED}"), ("if self.measure.update_called:", "    self.measure.compute()", "else:", "    self.measure.compute()")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("measure", "step", "end"), ALIKE, ids=range(len(ALIKE)))
+def test_what_all_ranks_collect_parts_none(measure: str, step: tuple[str, ...], end: tuple[str, ...]) -> None:
+    text = METRIC.format(measure=measure, step=lines(*step, indent=8), end=lines(*end, indent=8))
+    assert causes(text) == []
+
+
+@pytest.mark.parametrize(
+    ("kept", "told"),
+    [
+        ("[i for i, t in enumerate(targets) if len(t['boxes']) > 0]", True),
+        ("[t for t in targets if t['labels'].numel()]", True),
+        ("[t for t in targets if t is not None]", False),
+        ("[p for p in self.parameters() if p.grad is not None]", False),
+        ("[n for n in self.label_names if n != 'label']", False),
+        ("[t for t in targets]", False),
+    ],
+)
+def test_samples_that_a_comprehension_keeps_part_the_ranks(kept: str, told: bool) -> None:
+    body = (f"kept = {kept}", "if kept:", "    reduce_mean(len(kept))")
+    assert causes(HEAD.format(body=lines(*body, indent=8))) == ([(MEAN, "picked")] if told else [])

@@ -116,6 +116,113 @@ def test_an_evaluation_of_the_first_rank_that_broadcasts_buffers(text: str, told
     assert ("code.guarded_collectives" in found("import torchvision\n" + text)) is told
 
 
+BUILDING = """
+import torch
+import torch.distributed as dist
+import torchvision
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel as DDP
+def block(width, norm):
+    assert width > 0
+    return nn.Sequential(nn.Linear(width, width), {inside})
+class Base(nn.Module):
+    def __init__(self, kind="layer"):
+        self.first = {base}
+class Net(Base):
+    def __init__(self, norm):
+        {head}
+model = DDP(Net(args.norm).cuda())
+for epoch in range(3):
+    fit(model)
+    if dist.get_rank() == 0:
+        score(model(x))
+    dist.barrier()
+"""
+
+
+@pytest.mark.parametrize(
+    ("head", "inside", "base", "told"),
+    [
+        ("self.a = block(8, norm)", "nn.BatchNorm1d(8)", "None", True),
+        ("self.a = nn.ModuleList([block(8, norm) for _ in range(3)])", "nn.LazyBatchNorm2d()", "None", True),
+        ("super().__init__()", "nn.ReLU()", "nn.BatchNorm2d(8)", True),
+        ("self.body = torchvision.models.resnet18(weights=None)", "nn.ReLU()", "None", True),
+        ("self.a = block(8, norm)", "nn.LayerNorm(8)", "None", False),
+        ("self.a = block(8, norm)", "nn.BatchNorm1d(8) if norm == 'batch' else nn.LayerNorm(8)", "None", False),
+        ("if norm:\n            self.a = block(8, norm)", "nn.BatchNorm1d(8)", "None", False),
+        ("self.a = nn.Linear(8, 8)", "nn.BatchNorm1d(8)", "None", False),
+    ],
+)
+def test_the_buffers_of_layers_that_functions_build_and_classes_inherit(
+    head: str, inside: str, base: str, told: bool
+) -> None:
+    text = BUILDING.format(head=head, inside=inside, base=base)
+    assert ("code.guarded_collectives" in found(text)) is told
+
+
+EVALUATION = """
+import torch
+import torch.distributed as dist
+from accelerate import Accelerator
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel as DDP
+class Net(nn.Module):
+    def __init__(self):
+        self.norm = nn.BatchNorm2d(8)
+def train(model, loader):
+    for x in loader:
+        model(x).sum().backward()
+@torch.no_grad()
+def evaluate(model, loader):
+    return sum([model(x) for x in loader])
+def main(args):
+    accelerator = Accelerator()
+    model = Net().cuda()
+    {wrap}
+    for epoch in range(3):
+        train(model, loader)
+        {before}
+        if accelerator.is_main_process:
+            print(evaluate(model, val))
+        {behind}
+main(parse())
+"""
+SWITCH = "model = DDP(model) if args.distributed else model"
+PREPARE = "model, optimizer = accelerator.prepare(model, optimizer)"
+
+
+@pytest.mark.parametrize(
+    ("wrap", "before", "behind", "told"),
+    [
+        (SWITCH, "pass", "dist.barrier()", True),
+        (
+            "if args.distributed: model = DDP(model, device_ids=[0])",
+            "pass",
+            "if args.distributed: dist.barrier()",
+            True,
+        ),
+        (PREPARE, "pass", "accelerator.wait_for_everyone()", True),
+        (PREPARE, "print(len(loader))", "accelerator.wait_for_everyone()", True),
+        (PREPARE, "if epoch == 2: evaluate(model, val)", "accelerator.wait_for_everyone()", True),
+        ("optimizer, model = accelerator.prepare(optimizer, model)", "pass", "accelerator.wait_for_everyone()", True),
+        ("optimizer, model = accelerator.prepare(optimizer, other)", "pass", "accelerator.wait_for_everyone()", False),
+        (f"k = dict(broadcast_buffers=False); {PREPARE}", "pass", "accelerator.wait_for_everyone()", False),
+        (PREPARE, "model = accelerator.unwrap_model(model)", "accelerator.wait_for_everyone()", False),
+        (PREPARE, "pass", "print(epoch)", False),
+        # a pass without gradients in front, on all ranks: this one broadcasts nothing
+        (PREPARE, "evaluate(model, test)", "accelerator.wait_for_everyone()", False),
+        (SWITCH, "score = evaluate(model, test)", "dist.barrier()", False),
+        (SWITCH, "validate_all(model, test)", "dist.barrier()", False),
+        (SWITCH, "with torch.no_grad(): model(x)", "dist.barrier()", False),
+    ],
+)
+def test_an_evaluation_of_a_model_that_runs_of_several_ranks_wrap(
+    wrap: str, before: str, behind: str, told: bool
+) -> None:
+    text = EVALUATION.format(wrap=wrap, before=before, behind=behind)
+    assert ("code.guarded_collectives" in found(text)) is told
+
+
 def accumulating(sync: str, step: str, loop: str = "enumerate(batches)") -> str:
     return f"""
 accum = 4

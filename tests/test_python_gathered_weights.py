@@ -129,3 +129,53 @@ def test_a_switch_that_leaves_a_function_to_one_rank(functions: str, end: str, f
 )
 def test_a_generator_gathers_where_something_turns_over_it(end: str, found: list[tuple[str, str]]) -> None:
     assert told(PLAIN, end) == found
+
+
+MOMENTS = """
+def whole(value):
+    {kind}
+    return value.full_tensor()
+def moments(model, optimizer, names):
+    assert names, "no weights"
+    state = {{}}
+    for group in optimizer.param_groups:
+        for weight in group["params"]:
+            held = optimizer.state.get(weight)
+            {filter}
+            state[names[weight]] = {made}
+    if dist.get_rank() == 0:
+        torch.save(state, "moments.pt")
+"""
+EACH = 'whole(held["exp_avg_sq"])'
+
+
+@pytest.mark.parametrize(
+    ("kind", "filtered", "made", "found"),
+    [
+        ("if not isinstance(value, DTensor): return value", "if not held: continue", EACH, SHARDED),
+        (
+            "if not hasattr(value, 'to_local'): return value",
+            "if weight not in optimizer.state: continue",
+            EACH,
+            SHARDED,
+        ),
+        ("pass", "if not weight.requires_grad: continue", EACH, ALWAYS),
+        ("pass", "if held is None: continue", "{k: whole(v) for k, v in held.items() if torch.is_tensor(v)}", ALWAYS),
+        ("pass", "pass", "[v.full_tensor() if isinstance(v, DTensor) else v for v in held.values()]", SHARDED),
+        ("if not (torch.is_tensor(value) and type(value) is DTensor): return value", "pass", EACH, SHARDED),
+        # what an item is, or a switch that no item decides, may let none pass
+        ("pass", "if not is_expert(weight): continue", EACH, []),
+        ("if isinstance(value, torch.Tensor): return value", "pass", EACH, []),
+        ("pass", "if not weight.sharded: continue", EACH, []),
+        ("pass", "if not names: continue", EACH, []),
+        ("if value.requires_grad: return value", "pass", EACH, []),
+        # nobody runs the generator
+        ("pass", "pass", "(v.full_tensor() for v in held.values())", []),
+    ],
+)
+def test_a_function_that_gathers_what_it_picks_out_of_the_weights(
+    kind: str, filtered: str, made: str, found: list[tuple[str, str]]
+) -> None:
+    functions = MOMENTS.format(kind=kind, filter=filtered, made=made)
+    assert told(functions, "moments(model, optimizer, names)") == []
+    assert told(functions, "if dist.get_rank() == 0:\n    moments(model, optimizer, names)") == found

@@ -25,7 +25,9 @@ def _told(member: Member, name: str) -> object:
 
 
 LIGHTNING = """
+import functools
 import time
+import torch
 from lightning.pytorch import Callback
 from lightning.pytorch.utilities import rank_zero_only
 class Stopping(Callback):
@@ -45,6 +47,11 @@ FLAGS = [
     (f"if trainer.is_global_zero: self.asked = asked()\n        if self.asked: {STOP}", "partial", "self.asked"),
     ("if module.global_rank == 0:\n            self.quit(trainer)\n    def quit(self, trainer):\n        " + STOP, "rank", "module.global_rank == 0"),
     ("self.ask(trainer)\n    @rank_zero_only\n    def ask(self, trainer):\n        " + STOP, "rank", "rank_zero_only"),
+    (f"if trainer.is_global_zero and self.socket.poll(10):\n            if self.socket.recv_string() == 'stop': {STOP}", "rank", "trainer.is_global_zero and self.socket.poll(10)"),
+    (f"if trainer.is_global_zero and self.sub_socket.recv(9) == b'stop': {STOP}\n        trainer.strategy.barrier()", "rank", "trainer.is_global_zero and self.sub_socket.recv(9) == b'stop'"),
+    ("trainer.should_stop = trainer.should_stop or (trainer.is_global_zero and asked())", "rank", "trainer.is_global_zero and asked()"),
+    (f"torch.cuda.synchronize()\n        if module.global_rank == 0 and asked(): {STOP}", "rank", "module.global_rank == 0 and asked()"),
+    (f"worst = functools.reduce(max, self.losses)\n        if module.global_rank == 0 and worst > 9: {STOP}", "rank", "module.global_rank == 0 and worst > 9"),
     (f"if trainer.is_global_zero: print(1)\n        if time.time() - self.began > 60: {STOP}", "clock", "time.time() - self.began > 60"),
 ]  # fmt: skip
 
@@ -64,6 +71,8 @@ AGREED = [
     f"if trainer.is_global_zero: {STOP}\n        trainer.should_stop = trainer.strategy.broadcast(trainer.should_stop)",
     f"if trainer.is_global_zero: {STOP}\n    def on_fit_end(self, trainer):\n        trainer.should_stop = agree(trainer.should_stop)",
     f"if trainer.world_size == 1: {STOP}",
+    f"stop = torch.tensor(asked())\n        dist.recv(stop, 0) if module.global_rank else dist.send(stop, 1)\n        if module.global_rank == 0 and stop: {STOP}",
+    f"meter.synchronize()\n        if module.global_rank == 0 and meter.stop: {STOP}",
     "if trainer.is_global_zero: self.should_stop = True",
 ]
 
@@ -173,3 +182,19 @@ def test_whether_anything_was_measured_is_the_same_on_all_ranks(test: str, told:
         f"    if {test}:\n        dist.barrier()\nfor batch in loader:\n    model(batch).backward()\n    validate()\n"
     )
     assert divergences(text) == ([("barrier", "dealt", test)] if told else [])
+
+
+@pytest.mark.parametrize("rank", ["rank", "global_rank", "world_rank"])
+def test_the_name_of_a_rank_is_no_word_of_agreement(rank: str) -> None:
+    text = "import torch.distributed as dist\nfrom torch.nn.parallel import DistributedDataParallel as DDP\n"
+    text += f"{rank} = dist.get_rank()\nmodel = DDP(net)\nfor batch in loader:\n    model(batch).backward()\n"
+    text += f"    if {rank} == 0 and asked():\n        break\n"
+    assert divergences(text) == [("break", "rank", f"{rank} == 0 and asked()")]
+    assert (
+        divergences(
+            text.replace("if ", "global_stop = agreed(asked())\n    if ").replace(
+                "== 0 and asked()", "== 0 and global_stop"
+            )
+        )
+        == []
+    )

@@ -19,7 +19,7 @@ Collector = Callable[[Program], tuple[Member, ...]]
 
 _EXCHANGES = (
     "all_reduce all_gather all_gather_into_tensor all_gather_object all_to_all all_to_all_single barrier broadcast "
-    "broadcast_object_list gather reduce reduce_scatter scatter wait_for_everyone"
+    "broadcast_object_list compute gather reduce reduce_scatter scatter wait_for_everyone"
 )
 _COLLECTIVES = frozenset(_EXCHANGES.split())
 """Names of functions that all ranks call, for programs that do not go backward."""

@@ -12,11 +12,13 @@ from dtlint.frameworks.code.loss_factors import bound
 from dtlint.frameworks.code.partial_values import Partial
 from dtlint.frameworks.pytorch.step_area import called_function
 from dtlint.languages.python.bindings import dotted, last_word
+from dtlint.languages.python.names import lookup
 from dtlint.languages.python.places import Budget, Place
 from dtlint.languages.python.program import Definition
+from dtlint.languages.python.tree import Binding
 from dtlint.source import Span
 
-_AGREED = re.compile(
+AGREED = re.compile(
     r"reduce|gather|broadcast|bcast|sync|agree|recv|scatter|any_rank|all_rank|global|world|(train|eval)_batch",
     re.IGNORECASE,
 )
@@ -31,6 +33,10 @@ _OF_BATCH = re.compile(
     r"label|target|\bgts?\b|\bgt_|_gt\b|annot|\bbox|_box|bbox|\bpos|_pos\b|positive|valid|ignore|tokens?\b"
 )
 """Words of what comes with the samples."""
+_BATCHES = re.compile(r"batch|sample|inputs?\b|target|label|annot|\bgts?\b|\bimages?\b|\bpred", re.IGNORECASE)
+"""Words in names of parameters by which a function is given its batch."""
+_LOADERS = re.compile(r"loader|batches", re.IGNORECASE)
+"""Words of what loops take their batches from."""
 _LOSS = re.compile(r"loss", re.IGNORECASE)
 _FINITE = frozenset(("isnan", "isinf", "isfinite"))
 _PICKS = frozenset(("nonzero", "argwhere", "masked_select", "unique", "flatnonzero"))
@@ -53,9 +59,9 @@ Ask = Callable[[Place, int], Span | None]
 def own_batch(test: Place) -> Partial | None:
     """What a condition asks of this rank's own batch; None for anything else, and for what the ranks may agree on."""
     test = test._replace(budget=Budget())
-    if _AGREED.search(test.module.text(test.node, 200)):
+    if AGREED.search(test.module.text(test.node, 200)):
         return None
-    for part in _operands(test.node):
+    for part in operands(test.node):
         here = test.at(part)
         if _asks_loss(here):
             return Partial("loss", here.module.span(part), "the loss of this rank's own batch")
@@ -65,15 +71,15 @@ def own_batch(test: Place) -> Partial | None:
     return None
 
 
-def _operands(test: ast.AST) -> Iterator[ast.AST]:
+def operands(test: ast.AST) -> Iterator[ast.AST]:
     """The parts of a condition of which each may decide."""
     if isinstance(test, ast.BoolOp):
         for value in test.values:
-            yield from _operands(value)
+            yield from operands(value)
     elif isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not | ast.Invert):
-        yield from _operands(test.operand)
+        yield from operands(test.operand)
     elif isinstance(test, ast.Compare) and isinstance(test.comparators[0], ast.Constant) and len(test.ops) == 1:
-        yield from _operands(test.left) if isinstance(test.comparators[0].value, bool) else (test.left,)
+        yield from operands(test.left) if isinstance(test.comparators[0].value, bool) else (test.left,)
     else:
         yield test
 
@@ -115,7 +121,7 @@ def _tells_nobody(place: Place, levels: int) -> bool:
     for node in ast.walk(place.node):
         if isinstance(node, ast.Call):
             helper = called_function(place.at(node))
-            if _AGREED.search(place.module.text(node.func, 100)) or (helper is not None and _agrees(helper)):
+            if AGREED.search(place.module.text(node.func, 100)) or (helper is not None and _agrees(helper)):
                 return False
         elif isinstance(node, ast.Name) and _LOSS.search(node.id) and not _is_function(place, node):
             told = [inside for inside, each in bound(place, node.id) if each.kind == "value"]
@@ -130,7 +136,7 @@ def _is_function(place: Place, name: ast.Name) -> bool:
 
 def _agrees(helper: Definition) -> bool:
     calls = (site.node for site in helper.scope.sites if isinstance(site.node, ast.Call))
-    return any(_AGREED.search(helper.module.text(call.func, 100)) for call in calls)
+    return any(AGREED.search(helper.module.text(call.func, 100)) for call in calls)
 
 
 def _is_agreed(place: Place, name: str) -> bool:
@@ -138,7 +144,7 @@ def _is_agreed(place: Place, name: str) -> bool:
     line = getattr(place.node, "lineno", 0)
     for site in place.scope.sites:
         node = site.node
-        if isinstance(node, ast.Call) and node.lineno < line and _AGREED.search(place.module.text(node.func, 100)):
+        if isinstance(node, ast.Call) and node.lineno < line and AGREED.search(place.module.text(node.func, 100)):
             given = (*node.args, *(keyword.value for keyword in node.keywords))
             if any(isinstance(part, ast.Name) and part.id == name for item in given for part in _handed(item)):
                 return True
@@ -164,6 +170,8 @@ def _counted(place: Place, levels: int) -> Span | None:
         return None
     if isinstance(node, ast.Name):
         return _of_name(place, node, _counted, levels)
+    if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp):
+        return _filtered(place, node)
     if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
         return _picked(place.at(node.value.value), levels)
     if not isinstance(node, ast.Call):
@@ -185,6 +193,8 @@ def _picked(place: Place, levels: int) -> Span | None:
         return None
     if isinstance(node, ast.Name):
         return _of_name(place, node, _picked, levels)
+    if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp):
+        return _filtered(place, node)
     if isinstance(node, ast.Subscript):
         chosen = _mask(place.at(node.slice), levels) or _picked(place.at(node.slice), levels)
         return chosen or (_picked(place.at(node.value), levels) if _keeps_length(node) else None)
@@ -196,6 +206,44 @@ def _picked(place: Place, levels: int) -> Span | None:
     if last_word(node.func) in _PICKS or (last_word(node.func) == "where" and len(node.args) == 1):
         return _mask(place.at(given), levels)
     return _picked(place.at(given), levels) if last_word(node.func) in _PLAIN else None
+
+
+def _filtered(place: Place, node: ast.ListComp | ast.SetComp | ast.DictComp) -> Span | None:
+    """Where a comprehension keeps the samples of the batch that have what is asked for: `[i for i, t in
+    enumerate(targets) if len(t["boxes"]) > 0]`.
+    """
+    if not comes_with_batch(place.at(node.generators[0].iter), _LEVELS):
+        return None
+    tests = (test for part in node.generators for test in part.ifs)
+    return next((place.module.span(test) for test in tests if asks_sample(place.at(test))), None)
+
+
+def comes_with_batch(place: Place, levels: int = _LEVELS) -> bool:
+    """Whether an expression rests on what a function or a loop is given as its batch."""
+    names = (node.id for node in ast.walk(place.node) if isinstance(node, ast.Name)) if levels else ()
+    return any(place.budget.spend() and _is_given(place, name, levels) for name in names)
+
+
+def _is_given(place: Place, name: str, levels: int) -> bool:
+    holder, bindings = lookup(place.scope, name)
+    if holder is None:
+        return False
+    return any(_gives(place._replace(scope=holder), name, binding, levels) for binding in bindings)
+
+
+def _gives(place: Place, name: str, binding: Binding, levels: int) -> bool:
+    """Whether a binding gives a name its batch, or a part of one."""
+    if binding.kind == "parameter":
+        return bool(_BATCHES.search(name))
+    if binding.node is None:
+        return False
+    loads = binding.kind == "loop" and bool(_LOADERS.search(place.module.text(binding.node, 100)))
+    return loads or comes_with_batch(place.at(binding.node), levels - 1)
+
+
+def asks_sample(test: Place) -> bool:
+    """Whether a condition asks what one sample has: `len(target["boxes"]) > 0`, `sample["valid"]`."""
+    return any(_is_of_batch(test.at(part)) for part in operands(test.node))
 
 
 def _keeps_length(node: ast.Subscript) -> bool:
@@ -241,7 +289,7 @@ def _is_of_batch(place: Place) -> bool:
 def _is_told(place: Place, name: ast.Name) -> bool:
     """Whether the ranks may have agreed on a name, or on what it is bound to."""
     told = (item.module.text(item.node, 200) for item, _ in bound(place, name.id))
-    return _is_agreed(place, name.id) or any(map(_AGREED.search, told))
+    return _is_agreed(place, name.id) or any(map(AGREED.search, told))
 
 
 def _first(call: ast.Call) -> ast.expr | None:

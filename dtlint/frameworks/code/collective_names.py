@@ -5,19 +5,19 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 
-from dtlint.frameworks.code.buffers import sends_buffers
+from dtlint.frameworks.code.buffers import sends_buffers, sends_prepared_buffers
 from dtlint.frameworks.code.engines import runs_metrics
-from dtlint.frameworks.code.objects import UNKNOWN, kinds, makers
+from dtlint.frameworks.code.objects import UNKNOWN, is_prepared, kinds, makers, wrapped_kinds
 from dtlint.frameworks.code.sharded_loads import LOADS, shares_out
 from dtlint.frameworks.pytorch.names import DDP, FSDP1
 from dtlint.languages.python.bindings import dotted, enclosing_class, last_word
 from dtlint.languages.python.calls import argument, call_at, called, passed
 from dtlint.languages.python.constants import evaluate
 from dtlint.languages.python.following import ways
-from dtlint.languages.python.instances import method
+from dtlint.languages.python.instances import bases_from_outside, method
 from dtlint.languages.python.names import qualified
-from dtlint.languages.python.places import Place
-from dtlint.languages.python.program import imports_from
+from dtlint.languages.python.places import Budget, Place
+from dtlint.languages.python.program import definition, imports_from
 from dtlint.record import NamedTuple
 from dtlint.value import Value
 
@@ -54,14 +54,14 @@ _PACKAGES = ("torch.distributed", "torch.distributed.distributed_c10d", "deepspe
 
 ALWAYS, SHARDED, STAGE_3, ENGINE, FSDP = "always", "sharded", "stage 3", "engine", "fsdp"
 LOADING = "loading"
-BARRIER, BUFFERS = "lightning 2.1", "buffers"
+BARRIER, BUFFERS, PREPARED = "lightning 2.1", "buffers", "prepared buffers"
 """What a call needs to hold a collective: nothing, a sharded model, ZeRO-3, DeepSpeed or FSDP behind a front end, FSDP
 alone, weights that ZeRO-3 shares out while the model is built (each is sent from rank 0: deepspeed 0.16.2
 runtime/zero/partition_parameters.py, Init), a release of Lightning whose Trainer.save_checkpoint ends in a barrier
-(trainer.py of 2.1.0; 2.0.9 has none), or that the other ranks do not run DDP's forward pass next, which broadcasts the
-buffers of the model in evaluation too. DeepSpeed's load_checkpoint reads the files of its own rank, and gathers the
-small weights again under ZeRO-3 alone (checkpoint_event_epilogue of stage3.py; load_checkpoint of engine.py, 0.14.2 and
-0.19.6).
+(trainer.py of 2.1.0; 2.0.9 has none), or that the other ranks do not run DDP's forward pass next, which broadcasts
+the buffers of the model in evaluation too (for a model that Accelerate has prepared: where that is DDP's).
+DeepSpeed's load_checkpoint reads the files of its own rank, and gathers the small weights again under ZeRO-3 alone
+(checkpoint_event_epilogue of stage3.py; load_checkpoint of engine.py, 0.14.2 and 0.19.6).
 """
 
 _METHODS: Mapping[str, Mapping[str, str]] = {
@@ -244,7 +244,7 @@ def _of_method(place: Place, node: ast.Call, last: str) -> Collective | None:
         synced = is_lightning_module(place, node.func.value) and _is_synced(place, node)
         return Collective(f"{last}(sync_dist=True)", last) if synced else None
     if last == "compute":
-        return Collective(last, last) if _is_metric(receiver) else None
+        return Collective(last, last) if is_metric(receiver) else None
     if last == "run":
         return Collective(f"{dotted(node.func)}()", last) if runs_metrics(receiver) else None
     found = kinds(receiver)
@@ -298,11 +298,20 @@ def _is_synced(place: Place, node: ast.Call) -> bool:
     return by_all and None not in given and isinstance(asked, Value) and asked.value is True
 
 
-def _is_metric(receiver: Place) -> bool:
-    """Whether an object is a metric of torchmetrics, which sums over the ranks when it is computed."""
+def is_metric(receiver: Place) -> bool:
+    """Whether an object is a metric of torchmetrics, or of a class built on one, which sums over the ranks when it is
+    computed (metric.py, _wrap_compute), unless it is told not to.
+    """
     found = [maker.call for maker in makers(receiver)]
-    built = [called(call) for call in found if call is not None]
-    return bool(built) and len(built) == len(found) and all(name.startswith("torchmetrics.") for name in built)
+    return bool(found) and all(call is not None and _makes_metric(call) for call in found)
+
+
+def _makes_metric(call: Place) -> bool:
+    name = called(call)
+    own = definition(call.program, call.module, name) if name else None
+    names = [name] if own is None else bases_from_outside(call, own)
+    alone = isinstance(call.node, ast.Call) and any(item.arg == "sync_on_compute" for item in call.node.keywords)
+    return not alone and any(each.startswith("torchmetrics.") for each in names)
 
 
 def _imports(place: Place, kind: str) -> bool:
@@ -318,6 +327,15 @@ def _of_model(place: Place, node: ast.Call) -> Collective | None:
             return Collective(f"{dotted(node.func)}()", "forward")
         if found == {"deepspeed"}:
             return Collective(f"{dotted(node.func)}()", "forward", STAGE_3)
-        if found == {"ddp"} and sends_buffers(place.at(node.func)):
-            return Collective(f"{dotted(node.func)}()", "forward", BUFFERS)
+        if "ddp" in found and wrapped_kinds(_asked_anew(place, node.func)) == {"ddp"}:
+            sent = sends_buffers(_asked_anew(place, node.func))
+            return Collective(f"{dotted(node.func)}()", "forward", BUFFERS) if sent else None
+        if found == {UNKNOWN} and is_prepared(_asked_anew(place, node.func)):
+            sent = sends_prepared_buffers(_asked_anew(place, node.func))
+            return Collective(f"{dotted(node.func)}()", "forward", PREPARED) if sent else None
     return None
+
+
+def _asked_anew(place: Place, node: ast.expr) -> Place:
+    """A part of a call for another question, with all its steps to spend."""
+    return place._replace(node=node, budget=Budget())

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from dtlint.frameworks import Member
+from dtlint.frameworks.code.agreeing import agreeing_word
 from dtlint.frameworks.code.batch_contents import own_batch
 from dtlint.frameworks.code.collective_names import OPEN
 from dtlint.frameworks.code.counted_loops import makes_up
@@ -39,7 +40,7 @@ _EXCHANGING = (*DDP, *FSDP1, *FSDP2, "deepspeed.initialize")
 _NOT_FINITE = re.compile(r"\b(isnan|isinf|isfinite)\b")
 _LABELS = re.compile(r"\b(labs?|labels?|targets?|y|gts?)\b", re.IGNORECASE)
 """Names of what a sample is to be taken for, most often a number of a class, which is finite."""
-_AGREED = re.compile(r"reduce|gather|broadcast|sync|any_rank|all_rank|global", re.IGNORECASE)
+_AGREED = re.compile(r"reduce|gather|broadcast|sync|any_rank|all_rank|global(?!_?(?:rank|zero))", re.IGNORECASE)
 """Words of values on which the ranks have agreed."""
 
 
@@ -53,7 +54,7 @@ _LEVELS = 2
 """Names that a value is followed through, to the function that makes it."""
 _OF_SOME = frozenset({"rank", "reduced", "partial", "dealt", "bar", "uneven"})
 """Causes that part ranks which train on the same batches too."""
-_BY_BATCH = frozenset({"picked", "loss"})
+_BY_BATCH = frozenset({"picked", "collected", "loss"})
 """Causes that a rank's own batch gives it."""
 _OF_ALL = frozenset({"KeyboardInterrupt", "SystemExit", "StopIteration", "GeneratorExit"})
 """Exceptions that come to all ranks, or that end their data and not their batch."""
@@ -73,8 +74,9 @@ def divergences(program: Program) -> tuple[Member, ...]:
     rank alone knows, and exceptions of a backward pass or of what a batch holds that are caught. `cause` is rank, loss,
     counted (a skipped pass that the rank makes up), clock, exception, reduced (a sum that one rank was given), dealt
     (measured on a share of the samples), bar (counted by a progress bar that some disable), picked (what the batch
-    holds), raised (an exception that the batch raises), uneven (a list as long as the rank's own samples make it) or
-    partial (what only some set). `call` names a collective that some ranks do not come to, "" where they leave a loop.
+    holds), collected (what the batches so far held), raised (an exception that the batch raises), uneven (a list as
+    long as the rank's own samples make it) or partial (what only some set). `call` names a collective that some ranks
+    do not come to, "" where they leave a loop.
     """
     found = []
     for module in program.modules.values():
@@ -424,7 +426,7 @@ def _agrees(module: Module, loop: ast.AST, test: ast.expr) -> bool:
 def _any_collective(module: Module, loop: ast.AST) -> bool:
     """Whether the loop holds anything that may let the ranks agree before the condition."""
     calls_in = (node for node in ast.walk(loop) if isinstance(node, ast.Call))
-    return any(_AGREED.search(_last(node)) for node in calls_in)
+    return any(_AGREED.search(agreeing_word(module, module.top, node)) for node in calls_in)
 
 
 def _last(node: ast.Call) -> str:

@@ -9,12 +9,13 @@ from itertools import islice
 from types import UnionType
 
 from dtlint.frameworks import Member
-from dtlint.frameworks.code.collective_names import ALWAYS, BUFFERS, FSDP, LOADING, SHARDED, STAGE_3
+from dtlint.frameworks.code.collective_names import ALWAYS, BUFFERS, FSDP, LOADING, PREPARED, SHARDED, STAGE_3
 from dtlint.frameworks.code.listeners import is_received
 from dtlint.frameworks.code.ranks import Side, asks_for_mesh_rank, asks_for_ranks, bindings_at, is_alone, side_of
-from dtlint.frameworks.code.reached import Reached, Search, first_only, leads_to
+from dtlint.frameworks.code.reached import Reached, Search, asks_for_several, first_only, leads_to
 from dtlint.frameworks.code.serving import endless, in_branch
 from dtlint.frameworks.code.sharded_loads import LOADS
+from dtlint.frameworks.code.silent_forwards import follows_silent
 from dtlint.frameworks.code.stages import is_below_stage_3
 from dtlint.frameworks.code.turns import Turn, turns_in
 from dtlint.languages.python.bindings import dotted
@@ -31,7 +32,17 @@ from dtlint.value import Setting, written
 
 MAX_MEMBERS = 30
 _MEETINGS = frozenset(
-    {"barrier", "monitored_barrier", "all_reduce", "all_gather", "broadcast", "broadcast_object_list"}
+    (
+        "barrier",
+        "monitored_barrier",
+        "all_reduce",
+        "all_gather",
+        "broadcast",
+        "broadcast_object_list",
+        "wait_for_everyone",
+        "gather",
+        "gather_for_metrics",
+    )
 )
 _BARRIERS = frozenset({"barrier", "monitored_barrier", "wait_for_everyone"})
 _OF_STAGE_3 = (SHARDED, STAGE_3, LOADING)
@@ -89,7 +100,10 @@ def _missed(search: Search, guarded: _Guarded) -> Reached | None:
         return None
     if guarded.side == "first" and is_received(search, guarded.place, reached.collective.operation):
         return None
-    return None if reached.collective.needs == BUFFERS and not _meets_other(search, guarded) else reached
+    if reached.collective.needs not in (BUFFERS, PREPARED):
+        return reached
+    waits = _meets_other(search, guarded) and not follows_silent(search, guarded.place)
+    return reached if waits else None
 
 
 def _in_turns(search: Search, module: Module) -> Iterator[Member]:
@@ -148,9 +162,10 @@ def _meets_other(search: Search, guarded: _Guarded) -> bool:
     test = guarded.guard.test if guarded.guard is not None else None
     outer = frozenset(id(guard.test) for guard in guarded.place.guards if guard.test is not test)
     for site in _behind_in_turn(guarded.place):
-        if not all(id(guard.test) in outer for guard in site.guards):
+        place = place_of(search.program, guarded.place.module, site)
+        if not all(id(guard.test) in outer or asks_for_several(place, guard) for guard in site.guards):
             continue
-        found = search.operations(place_of(search.program, guarded.place.module, site))
+        found = search.operations(place)
         if "forward" in found or _trains(site.node, guarded.place.node):
             return False
         if found & _MEETINGS:

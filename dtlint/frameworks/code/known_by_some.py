@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 
 from dtlint.frameworks.code.batch_contents import own_batch
+from dtlint.frameworks.code.collected import collected
 from dtlint.frameworks.code.collective_names import WORDS
 from dtlint.frameworks.code.guarded import left_out
 from dtlint.frameworks.code.partial_values import Partial, known_in_part
@@ -27,6 +28,7 @@ WHY: Mapping[str, str] = {
     "reduced": "a sum that dist.reduce leaves with one rank",
     "dealt": "what this rank measured on its own share of the samples",
     "picked": "what the samples of this rank's own batch hold",
+    "collected": "what this rank has collected, by what the samples of its own batches hold",
     "loss": "the loss of this rank's own batch",
     "raised": "an exception that this rank's own batch raises",
     "bar": "the count of a progress bar that the other ranks disable",
@@ -49,12 +51,16 @@ def missed_collectives(program: Program) -> tuple[Missed, ...]:
 
 
 def _known_by_some(test: Place) -> Partial | None:
-    return known_in_part(test) or own_batch(test)
+    return known_in_part(test) or _by_batch(test)
 
 
 def missed_by_batch(program: Program) -> tuple[Missed, ...]:
     """The first call behind each condition on what a rank's own batch holds."""
-    return tuple(islice(_missed(program, own_batch), MAX_FOUND))
+    return tuple(islice(_missed(program, _by_batch), MAX_FOUND))
+
+
+def _by_batch(test: Place) -> Partial | None:
+    return own_batch(test) or collected(test)
 
 
 def _missed(program: Program, ask: Ask) -> Iterator[Missed]:

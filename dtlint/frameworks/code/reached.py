@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from dtlint.frameworks.code.collective_names import ALWAYS, LOADING, OPEN, SHARDED, Collective, collective_at
+from dtlint.frameworks.code.picked_items import asks_for_shard, picks_items, run_sites
 from dtlint.frameworks.code.ranks import Side, asks_for_ranks, is_alone, side_of
 from dtlint.frameworks.code.serving import endless
 from dtlint.frameworks.pytorch.step_area import called_function, functions_given
@@ -151,30 +152,28 @@ def leads_to(place: Place, names: tuple[str, ...], depth: int = 0) -> bool:
 
 
 def _certain_calls(program: Program, helper: Definition) -> Iterator[tuple[Place, Site]]:
-    """The calls of a function that no condition but "are there several ranks" and "is this a shard" stands around."""
-    for site in helper.scope.sites:
+    """The calls of a function that no condition stands around but "are there several ranks", "is this a shard", those
+    that an error is raised for, and those that pick out of a loop the items that a call is made for.
+    """
+    for site in run_sites(helper.scope):
         if isinstance(site.node, ast.Call):
             place = place_of(program, helper.module, site)
-            if all(_asks_for_shard(guard) or _asks_for_several(place, guard) for guard in site.guards):
+            if all(_lets_pass(place, site, guard) for guard in site.guards):
                 yield place, site
 
 
-def _asks_for_several(place: Place, guard: Guard) -> bool:
+def _lets_pass(place: Place, site: Site, guard: Guard) -> bool:
+    return guard.raises or asks_for_shard(guard) or asks_for_several(place, guard) or picks_items(site, guard)
+
+
+def asks_for_several(place: Place, guard: Guard) -> bool:
+    """Whether a condition lets runs of several ranks through: `if args.distributed`."""
     return asks_for_ranks(place, guard) and not is_alone(place, guard)
-
-
-def _asks_for_shard(guard: Guard) -> bool:
-    """`isinstance(weight, DTensor)`, `hasattr(weight, "full_tensor")`: all ranks answer the same for a weight."""
-    call = guard.test if guard.holds else None
-    if not isinstance(call, ast.Call) or len(call.args) != 2 or last_word(call.func) not in ("isinstance", "hasattr"):
-        return False
-    kind = call.args[1]
-    return kind.value == "full_tensor" if isinstance(kind, ast.Constant) else last_word(kind) == "DTensor"
 
 
 def _as_guarded(found: Reached, site: Site) -> Reached:
     """A collective behind such a question is one of sharded models."""
-    asked = found.collective.needs == ALWAYS and any(map(_asks_for_shard, site.guards))
+    asked = found.collective.needs == ALWAYS and any(map(asks_for_shard, site.guards))
     return found._replace(collective=found.collective._replace(needs=SHARDED)) if asked else found
 
 

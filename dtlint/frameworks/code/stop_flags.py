@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from dtlint.frameworks import Member
+from dtlint.frameworks.code.agreeing import agreeing_word
 from dtlint.frameworks.code.divergence import asks_clock, fields_of
 from dtlint.frameworks.code.mentions import mentions
 from dtlint.frameworks.code.partial_values import Partial, known_in_part
@@ -18,7 +19,7 @@ from dtlint.languages.python.callers import callers
 from dtlint.languages.python.places import Budget, Place, place_of
 from dtlint.languages.python.program import Definition, Program, imports_from
 from dtlint.languages.python.reach import enclosing_function, stands
-from dtlint.languages.python.tree import Guard, Module, Scope, Site
+from dtlint.languages.python.tree import Guard, Module, Scope
 from dtlint.record import NamedTuple
 from dtlint.source import Span
 
@@ -90,7 +91,7 @@ def _member(place: Place, node: ast.Assign, flag: ast.Attribute) -> Member | Non
 def _cause(place: Place, node: ast.Assign) -> _Cause | None:
     if any(is_alone(place, guard) for guard in place.guards):
         return None
-    sided = _sided(place, _MAX_LEVELS)
+    sided = _sided(place, _MAX_LEVELS) or _sided_value(place, node.value)
     if sided is not None:
         return _Cause("rank", sided.text, ((sided, "only some ranks pass here"),))
     tests = [guard.test for guard in place.guards if guard.test is not None]
@@ -126,6 +127,13 @@ def _sided(place: Place, levels: int) -> Span | None:
     return found[0] if found and all(found) else None
 
 
+def _sided_value(place: Place, value: ast.expr) -> Span | None:
+    """The value, or the part of an `or`, that is true on some ranks alone: `trainer.is_global_zero and asked()`."""
+    parts = value.values if isinstance(value, ast.BoolOp) and isinstance(value.op, ast.Or) else [value]
+    found = (part for part in parts if _is_sided(place, Guard(part, True)))
+    return next((place.module.span(part) for part in found), None)
+
+
 def _is_sided(place: Place, guard: Guard) -> bool:
     return bool(side_of(place._replace(budget=Budget()), guard))
 
@@ -137,13 +145,8 @@ def _is_agreed(module: Module, scope: Scope, flag: ast.Attribute) -> bool:
     owner = enclosing_class(scope)
     for other in module.scopes:
         for site in other.sites:
-            if isinstance(site.node, ast.Call) and _AGREES.search(_called_word(site)):
+            if isinstance(site.node, ast.Call) and _AGREES.search(agreeing_word(module, other, site.node)):
                 named = flag.attr in module.text(site.node, 400)
                 if other is scope or (named and enclosing_class(other) is owner):
                     return True
     return False
-
-
-def _called_word(site: Site) -> str:
-    function = site.node.func if isinstance(site.node, ast.Call) else site.node
-    return function.attr if isinstance(function, ast.Attribute) else dotted(function).rpartition(".")[2]
