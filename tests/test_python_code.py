@@ -1347,3 +1347,33 @@ SKIPPED = "for x in b:\n    loss = model(x)\n    if {test}:\n        {before}\n 
 )
 def test_a_turn_without_a_backward_pass(test: str, before: str, parts: bool) -> None:
     assert ("code.divergences" in found(SKIPPED.format(test=test, before=before))) is parts
+
+
+TORN = """
+ddp = world > 1
+for x in batches:
+    if dist.get_rank() == 0:
+        if done(x):
+            FIRST
+            break
+    model(x).backward()
+    opt.step()
+AGAIN
+"""
+_DESTROYED = "dist.destroy_process_group()"
+
+
+@pytest.mark.parametrize(
+    ("first", "again", "cause"),
+    [
+        (_DESTROYED, _DESTROYED, "torn"),
+        (f"if ddp:\n                {_DESTROYED}", f"if ddp:\n    {_DESTROYED}", "torn"),
+        (_DESTROYED, f"if dist.is_initialized():\n    {_DESTROYED}", "rank"),
+        (f"if ddp:\n                {_DESTROYED}", f"if world > 8:\n    {_DESTROYED}", "rank"),
+        (_DESTROYED, "", "rank"),
+        ("print(x)", _DESTROYED, "rank"),
+    ],
+)
+def test_a_rank_that_destroys_its_group_twice_fails_and_hangs_nobody(first: str, again: str, cause: str) -> None:
+    text = DDP + TORN.replace("FIRST", first).replace("AGAIN", again)
+    assert words_of(text, "code.divergences", "cause") == [cause]
