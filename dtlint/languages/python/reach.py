@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dtlint.languages.python.callers import callers
+from dtlint.languages.python.callers import callers, times_named
 from dtlint.languages.python.constants import undecided
 from dtlint.languages.python.places import Condition, Place, conditions_at, place_of
 from dtlint.languages.python.program import Definition, is_entry
@@ -72,22 +72,14 @@ def _is_never_built(place: Place, function: Scope, level: int) -> bool:
     owner = function.parent
     if owner is None or not isinstance(owner.node, ast.ClassDef):
         return False
-    calls = callers(place.program, Definition(place.module, owner))
+    wanted = Definition(place.module, owner)
+    calls = callers(place.program, wanted)
     if not calls or len(calls) > _MAX_CALLERS or any(enclosing_class(site.scope) is owner for _, site in calls):
         return False
     places = (place_of(place.program, module, site)._replace(budget=place.budget) for module, site in calls)
-    return all(reach(each, level + 1).verdict is False for each in places) and _times_named(place, owner) == len(calls)
-
-
-def _times_named(place: Place, owner: Scope) -> int:
-    """How often a program names a class, outside imports and the lists of what a package has for others."""
-    name = owner.name.rpartition(".")[2]
-    modules = (module for module in place.program.modules.values() if name in module.source.text)
-    return sum(_names(node, name) for module in modules for node in ast.walk(module.top.node))
-
-
-def _names(node: ast.AST, name: str) -> bool:
-    return (isinstance(node, ast.Name) and node.id == name) or (isinstance(node, ast.Attribute) and node.attr == name)
+    return all(reach(each, level + 1).verdict is False for each in places) and times_named(
+        place.program, wanted
+    ) == len(calls)
 
 
 def enclosing_class(scope: Scope | None) -> Scope | None:
