@@ -1555,3 +1555,33 @@ def fit():
 fit()
 """
     assert causes(text) == expected
+
+
+TORN = """
+ddp = world > 1
+for x in batches:
+    if dist.get_rank() == 0:
+        if done(x):
+            FIRST
+            break
+    model(x).backward()
+    opt.step()
+AGAIN
+"""
+_DESTROYED = "dist.destroy_process_group()"
+
+
+@pytest.mark.parametrize(
+    ("first", "again", "cause"),
+    [
+        (_DESTROYED, _DESTROYED, "torn"),
+        (f"if ddp:\n                {_DESTROYED}", f"if ddp:\n    {_DESTROYED}", "torn"),
+        (_DESTROYED, f"if dist.is_initialized():\n    {_DESTROYED}", "rank"),
+        (f"if ddp:\n                {_DESTROYED}", f"if world > 8:\n    {_DESTROYED}", "rank"),
+        (_DESTROYED, "", "rank"),
+        ("print(x)", _DESTROYED, "rank"),
+    ],
+)
+def test_a_rank_that_destroys_its_group_twice_fails_and_hangs_nobody(first: str, again: str, cause: str) -> None:
+    text = DDP + TORN.replace("FIRST", first).replace("AGAIN", again)
+    assert words_of(text, "code.divergences", "cause") == [cause]

@@ -240,3 +240,42 @@ def test_calls_beside_what_waits_anyway(text: str) -> None:
 @pytest.mark.parametrize("text", AWAY_FROM_WAITS.values(), ids=AWAY_FROM_WAITS)
 def test_calls_away_from_other_waits(text: str) -> None:
     assert beside(text) == [""]
+
+
+OWN_CLASS = """\
+class Base:
+    pass
+
+
+class Own(Base):
+    def go(self, batch):
+        model(batch).mean().backward()
+        torch.cuda.empty_cache()
+        optimizer.step()
+
+    def train(self):
+        run = retried(self.loop)
+        run()
+
+    def loop(self):
+        for batch in batches:
+            self.go(batch)
+
+
+MADE
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        ("own = False\nif own:\n    trainer = Own()\nelse:\n    trainer = Base()\ntrainer.train()", False),
+        ("own = True\nif own:\n    trainer = Own()\nelse:\n    trainer = Base()\ntrainer.train()", True),
+        ("own = keep()\nif own:\n    trainer = Own()\nelse:\n    trainer = Base()\ntrainer.train()", True),
+        ("own = False\nif own:\n    trainer = Own()\nkinds = {'own': Own}\nkinds[keep()]().train()", True),
+        ("own = False\nif own:\n    trainer = Own()\nclass Further(Own):\n    pass\nFurther().train()", True),
+        ("", True),
+    ],
+)
+def test_methods_of_what_is_built_in_a_branch_that_is_not_taken(made: str, told: bool) -> None:
+    assert bool(stalls(OWN_CLASS.replace("MADE", made))) is told

@@ -15,11 +15,11 @@ HOLDERS = ("args", "arguments", "opt", "opts", "options", "config", "cfg", "conf
 class Unused(NamedTuple):
     """A class that nothing builds, a method that nothing calls, an attribute of an object that nothing sets but the
     methods `by`, and these nothing calls, or what follows the reading of an attribute (in the function `by`, if any)
-    that an object does not have; or a parameter that no caller gives, with the number of arguments `before` it (None
-    where it is given by name only).
+    that an object does not have, or a call that Python refuses (`by` says what for); or a parameter that no caller
+    gives, with the number of arguments `before` it (None where it is given by name only).
     """
 
-    kind: Literal["class", "method", "attribute", "object", "parameter"]
+    kind: Literal["class", "method", "attribute", "object", "call", "parameter"]
     name: str
     by: tuple[str, ...] = ()
     before: int | None = None
@@ -31,6 +31,8 @@ class Unused(NamedTuple):
             owner, _, attribute = self.name.rpartition(".")
             reader = self.by[0] if self.by else "the program"
             return f"the program stops before: {reader} reads {attribute} of an object of {owner}, which has none"
+        if self.kind == "call":
+            return f"the program stops before: {self.name} {self.by[0]}"
         if self.kind == "parameter":
             owner, _, parameter = self.name.rpartition(".")
             return f"nothing here gives {owner} its {parameter}, and by default this is passed by"

@@ -14,6 +14,7 @@ from dtlint.rulebook.lesser import (
     of_a_sketch,
     of_a_trial,
     of_uncalled_code,
+    of_what_a_call_stops,
     of_what_is_left_over,
     of_what_is_put_aside,
 )
@@ -61,6 +62,7 @@ DOUBTS = (
     Doubt(of_a_single_process, _any),
     Doubt(mended_by_machines, _any),
     Doubt(with_a_reason, _waste),
+    Doubt(of_what_a_call_stops, _any),
     Doubt(of_uncalled_code, _unnamed),
     Doubt(of_a_sketch, _unasked_waste),
     Doubt(of_what_is_put_aside, _unasked_waste),

@@ -114,6 +114,13 @@ def of_uncalled_code(hit: Hit, _around: Around) -> str | None:
     return member.uncalled[0].said if isinstance(member, Member) and member.uncalled else None
 
 
+def of_what_a_call_stops(hit: Hit, _around: Around) -> str | None:
+    """What is said of code behind a call that Python refuses, which is told itself; None of other."""
+    member = hit.scope.member
+    unused = member.uncalled if isinstance(member, Member) else ()
+    return next((each.said for each in unused if each.kind == "call"), None)
+
+
 def of_what_is_left_over(hit: Hit, around: Around) -> str | None:
     """What is said of a run whose program is not where it is started; None of others."""
     run = around.run(hit)

@@ -52,7 +52,7 @@ def _is_called(unused: Unused, tree: Tree) -> bool:
 def _patterns(unused: Unused) -> tuple[tuple[str, str], ...]:
     """Words, and the patterns of what uses them."""
     owner, _, last = unused.name.rpartition(".")
-    if unused.kind in ("object", "parameter"):
+    if unused.kind in ("object", "call", "parameter"):
         return ()
     if unused.kind == "attribute":
         base = owner.rpartition(".")[2]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from dtlint.frameworks import STEP_LOOPS, Member
 from dtlint.languages.python.empty_objects import stopped_before
@@ -15,6 +16,9 @@ from dtlint.languages.python.uncalled import uncalled
 from dtlint.languages.python.unpassed import unpassed
 from dtlint.languages.python.unset import unset
 
+if TYPE_CHECKING:
+    from dtlint.frameworks.code.refused_calls import Refused
+
 Collector = Callable[[Program], tuple[Member, ...]]
 
 _EXCHANGES = (
@@ -23,6 +27,8 @@ _EXCHANGES = (
 )
 _COLLECTIVES = frozenset(_EXCHANGES.split())
 """Names of functions that all ranks call, for programs that do not go backward."""
+_POLICIES = ("transformer_auto_wrap_policy", "size_based_auto_wrap_policy", "lambda_auto_wrap_policy")
+"""Functions of torch that FSDP calls, and code hands over."""
 MAX_PASSES = 300
 """Most backward passes of one file: nobody writes more, and what is asked of each looks at all bindings around it."""
 
@@ -32,8 +38,27 @@ def collections(program: Program) -> Mapping[str, tuple[Member, ...]]:
     if any(len(module.called.get("backward", ())) > MAX_PASSES for module in program.modules.values()):
         return {}
     words = {word for module in program.modules.values() for word in module.called}
+    refused = _refused(program, words)
     found = ((name, _of_this(program, _collected(program, name, collect))) for name, collect in _collectors(words))
-    return {name: tuple(_placed(program, each) for each in members) for name, members in found if members}
+    placed = {name: tuple(_placed(program, refused, each) for each in members) for name, members in found if members}
+    return placed | {name: tuple(_placed(program, (), each) for each in told) for name, told in _told_of(refused)}
+
+
+def _refused(program: Program, words: set[str]) -> tuple[Refused, ...]:
+    """The calls that Python refuses, of programs that call what is often called so."""
+    if words.isdisjoint(("initialize", *_POLICIES)):
+        return ()
+    from dtlint.frameworks.code.refused_calls import refused_calls
+
+    return refused_calls(program)
+
+
+def _told_of(refused: tuple[Refused, ...]) -> Iterable[tuple[str, tuple[Member, ...]]]:
+    if not refused:
+        return ()
+    from dtlint.frameworks.code.refused_calls import refused_members
+
+    return refused_members(refused).items()
 
 
 def _collected(program: Program, name: str, collect: Collector) -> tuple[Member, ...]:
@@ -47,9 +72,9 @@ def _of_this(program: Program, members: tuple[Member, ...]) -> tuple[Member, ...
     return tuple(each for each, module in held if not (module and is_of_own_start(program, module, each.place.line)))
 
 
-def _placed(program: Program, member: Member) -> Member:
+def _placed(program: Program, refused: tuple[Refused, ...], member: Member) -> Member:
     """A member that says whether the program comes to it: whether anything calls the method that it stands in, changes
-    what it waits for, gives what it asks for, or stops before.
+    what it waits for, gives what it asks for, or stops before, by a call that Python refuses among others.
     """
     source = member.place.source
     module = next((each for each in program.modules.values() if each.source is source), None)
@@ -59,6 +84,10 @@ def _placed(program: Program, member: Member) -> Member:
     line = member.place.line
     idle = (*uncalled(program, module, line), *stopped_before(program, module, line))
     unused = (*idle, *((*unset(program, module, site), *unpassed(module, site)) if site else ()))
+    if refused:
+        from dtlint.frameworks.code.refused_calls import stopped_by
+
+        unused = (*stopped_by(program, refused, module, member.place), *unused)
     return member._replace(uncalled=unused) if unused else member
 
 

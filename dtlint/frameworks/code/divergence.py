@@ -20,6 +20,7 @@ from dtlint.frameworks.code.partial_values import known_in_part
 from dtlint.frameworks.code.ranks import asks_for_ranks, is_alone, side_of
 from dtlint.frameworks.code.reached import Search
 from dtlint.frameworks.code.skipped_batches import gives_nothing, skipped_batches
+from dtlint.frameworks.code.torn_groups import torn_down_again
 from dtlint.frameworks.code.uneven_loops import Uneven, uneven_loops
 from dtlint.frameworks.pytorch.names import DDP, FSDP1, FSDP2
 from dtlint.frameworks.pytorch.step_area import called_function
@@ -52,10 +53,12 @@ _CLOCKS = frozenset({"time.time", "time.monotonic", "time.perf_counter"})
 """Functions that tell every rank something of its own."""
 _LEVELS = 2
 """Names that a value is followed through, to the function that makes it."""
-_OF_SOME = frozenset({"rank", "reduced", "partial", "dealt", "bar", "uneven"})
+_OF_SOME = frozenset({"rank", "torn", "reduced", "partial", "dealt", "bar", "uneven"})
 """Causes that part ranks which train on the same batches too."""
 _BY_BATCH = frozenset({"picked", "collected", "loss"})
 """Causes that a rank's own batch gives it."""
+_TEARING = frozenset({"rank", "loss", "picked", "clock"})
+"""Causes of exits that hang; one that destroys the group, which the program then does again, ends by an error."""
 _OF_ALL = frozenset({"KeyboardInterrupt", "SystemExit", "StopIteration", "GeneratorExit"})
 """Exceptions that come to all ranks, or that end their data and not their batch."""
 
@@ -74,9 +77,10 @@ def divergences(program: Program) -> tuple[Member, ...]:
     rank alone knows, and exceptions of a backward pass or of what a batch holds that are caught. `cause` is rank, loss,
     counted (a skipped pass that the rank makes up), clock, exception, reduced (a sum that one rank was given), dealt
     (measured on a share of the samples), bar (counted by a progress bar that some disable), picked (what the batch
-    holds), collected (what the batches so far held), raised (an exception that the batch raises), uneven (a list as
-    long as the rank's own samples make it) or partial (what only some set). `call` names a collective that some ranks
-    do not come to, "" where they leave a loop.
+    holds), collected (what the batches so far held), torn (of any of these, after which the rank alone destroys the
+    process group twice), raised (an exception that the batch raises), uneven (a list as long as the rank's own samples
+    make it) or partial (what only some set). `call` names a collective that some ranks do not come to, "" where they
+    leave a loop.
     """
     found = []
     for module in program.modules.values():
@@ -195,6 +199,8 @@ def _skipped(place: Place, loop: ast.For | ast.While) -> Iterator[Member]:
 
 def _told(place: Place, item: _Exit, cause: str, test: ast.expr, *related: tuple[Span, str]) -> Member:
     span = place.module.span(test)
+    again = torn_down_again(place.module, item.node, item.guards) if cause in _TEARING else None
+    cause, related = ("torn", (*related, (again, "and destroyed again here"))) if again else (cause, related)
     fields = fields_of(span, type(item.node).__name__.lower(), cause, place.module.text(test, 60))
     left = [] if isinstance(item.node, ast.While) else [place.module.span(item.node)]
     return Member(span, fields, (*((each, "these ranks leave here, the others go on") for each in left), *related))

@@ -35,6 +35,19 @@ def callers(program: Program, wanted: Definition) -> tuple[tuple[Module, Site], 
     return found
 
 
+def times_named(program: Program, wanted: Definition) -> int:
+    """How often a program names a function or class, outside imports and the lists of what a package has for others."""
+    name = wanted.scope.name.rpartition(".")[2]
+    modules = (module for module in program.modules.values() if name in module.source.text)
+    found = sum(_is_name(node, name) for module in modules for node in ast.walk(module.top.node))
+    program.memo.note("times named", wanted.module, wanted.scope, found)
+    return found
+
+
+def _is_name(node: ast.AST, name: str) -> bool:
+    return (isinstance(node, ast.Name) and node.id == name) or (isinstance(node, ast.Attribute) and node.attr == name)
+
+
 def namesakes(program: Program, wanted: Definition) -> tuple[tuple[Module, Site], ...]:
     """Calls on objects of unknown class under the name of a method: each may be a call of it. None for a function."""
     owner, last = wanted.scope.parent, wanted.scope.name.rpartition(".")[2]

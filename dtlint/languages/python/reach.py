@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dtlint.languages.python.callers import callers
+from dtlint.languages.python.callers import callers, times_named
 from dtlint.languages.python.constants import undecided
 from dtlint.languages.python.places import Condition, Place, conditions_at, place_of
 from dtlint.languages.python.program import Definition, is_entry
@@ -49,6 +49,8 @@ def _reach(place: Place, level: int) -> Reach:
     function = enclosing_function(place.scope)
     if own.verdict is False or function is None or level >= _MAX_LEVELS:
         return own
+    if _is_never_built(place, function, level):
+        return Reach(False)
     wanted = Definition(place.module, function)
     calls = [
         place_of(place.program, module, site)._replace(budget=place.budget)
@@ -61,6 +63,30 @@ def _reach(place: Place, level: int) -> Reach:
     return _both(
         own, _any([reach(call, level + 1) for call in calls if enclosing_function(call.scope) is not function])
     )
+
+
+def _is_never_built(place: Place, function: Scope, level: int) -> bool:
+    """Whether a method is one of a class that the program names only where it builds an object in a branch that is
+    certainly not taken: `if False: trainer = Own(...)`.
+    """
+    owner = function.parent
+    if owner is None or not isinstance(owner.node, ast.ClassDef):
+        return False
+    wanted = Definition(place.module, owner)
+    calls = callers(place.program, wanted)
+    if not calls or len(calls) > _MAX_CALLERS or any(enclosing_class(site.scope) is owner for _, site in calls):
+        return False
+    places = (place_of(place.program, module, site)._replace(budget=place.budget) for module, site in calls)
+    return all(reach(each, level + 1).verdict is False for each in places) and times_named(
+        place.program, wanted
+    ) == len(calls)
+
+
+def enclosing_class(scope: Scope | None) -> Scope | None:
+    """The class that a scope is or lies in, None outside classes."""
+    while scope is not None and not isinstance(scope.node, ast.ClassDef):
+        scope = scope.parent
+    return scope
 
 
 def enclosing_function(scope: Scope | None) -> Scope | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from typing import TypeVar, cast
 
-from dtlint.languages.python.callers import callers, namesakes
+from dtlint.languages.python.callers import callers, namesakes, times_named
 from dtlint.languages.python.handed_over import handed_over_calls
 from dtlint.languages.python.memo import Answer, Question
 from dtlint.languages.python.program import (
@@ -63,6 +63,7 @@ _ASK_FUNCTION: Mapping[str, Callable[[Program, Definition], object]] = {
     "callers": callers,
     "handed over": handed_over_calls,
     "namesakes": namesakes,
+    "times named": times_named,
 }
 
 
