@@ -289,6 +289,12 @@ def test_other_commands_stay_as_they_are(command: str) -> None:
     assert texts(wrappers.unwrap(words(command))[1]) == command.split()
 
 
+def test_srun_waits_a_number_of_seconds_and_sends_the_program_without_a_path() -> None:
+    reading = read_srun(words("srun --wait 60 -W 60 --bcast python train.py"))
+    assert texts(reading.rest) == ["python", "train.py"]
+    assert texts(read_srun(words("srun --bcast=/tmp/run python train.py")).rest) == ["python", "train.py"]
+
+
 SRUN = ["srun", "-N", "2", "-n16", "-l", "--gres=gpu:", "--gpus=a:", "-K1", "--"]
 WORDS = st.sampled_from([*SRUN, "mpirun", "-H", "a:8,", "--map-by", "ppr:", "env", "A=b", "docker", "run", "$X", "="])
 
