@@ -10,6 +10,7 @@ from dtlint.languages.python.own_start import is_of_own_start
 from dtlint.languages.python.places import site_at
 from dtlint.languages.python.program import Program, holder_of
 from dtlint.languages.python.uncalled import uncalled
+from dtlint.languages.python.unreached import unreached
 from dtlint.languages.python.unpassed import unpassed
 from dtlint.languages.python.unset import unset
 
@@ -41,7 +42,7 @@ def _of_this(program: Program, members: tuple[Member, ...]) -> tuple[Member, ...
 
 
 def _placed(program: Program, member: Member) -> Member:
-    """A member that says whether the program comes to it: whether anything calls the method that it stands in, changes
+    """A member that says whether the program comes to it: whether anything calls the method or function that it stands in, changes
     what it waits for, gives what it asks for, or stops before.
     """
     source = member.place.source
@@ -50,7 +51,11 @@ def _placed(program: Program, member: Member) -> Member:
         return member
     site = site_at(module, member.place)
     line = member.place.line
-    idle = (*uncalled(program, module, line), *stopped_before(program, module, line))
+    idle = (
+        *uncalled(program, module, line),
+        *unreached(program, module, line),
+        *stopped_before(program, module, line),
+    )
     unused = (*idle, *((*unset(program, module, site), *unpassed(module, site)) if site else ()))
     return member._replace(uncalled=unused) if unused else member
 
