@@ -1,4 +1,6 @@
-"""Methods and functions that nothing in their program calls and another file of the tree does: packages hold what scripts use."""
+"""Methods and functions that nothing in their program calls and another file of the tree does: packages hold what
+scripts use.
+"""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ from dtlint.languages.python.own_start import is_of_own_start
 from dtlint.languages.python.places import site_at
 from dtlint.languages.python.program import Program, holder_of
 from dtlint.languages.python.uncalled import uncalled
-from dtlint.languages.python.unreached import unreached
 from dtlint.languages.python.unpassed import unpassed
+from dtlint.languages.python.unreached import unreached
 from dtlint.languages.python.unset import unset
 
 Collector = Callable[[Program], tuple[Member, ...]]
@@ -42,8 +42,8 @@ def _of_this(program: Program, members: tuple[Member, ...]) -> tuple[Member, ...
 
 
 def _placed(program: Program, member: Member) -> Member:
-    """A member that says whether the program comes to it: whether anything calls the method or function that it stands in, changes
-    what it waits for, gives what it asks for, or stops before.
+    """A member that says whether the program comes to it: whether anything calls the method or function that it stands
+    in, changes what it waits for, gives what it asks for, or stops before.
     """
     source = member.place.source
     module = next((each for each in program.modules.values() if each.source is source), None)
