@@ -475,3 +475,33 @@ def test_devices_that_a_config_may_tell_otherwise_are_not_counted(tmp_path: Path
     (tmp_path / "fit.py").write_text(given)
     (tmp_path / "job.sh").write_text(f"#!/bin/bash\n{FOUR}\n#SBATCH -N 1\n{TRAINER} +devices=4\n")
     assert [each for each in check([tmp_path / "job.sh"]).findings if each.rule == "slurm-tasks-mismatch"] == []
+
+
+TWO_NODES = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n#SBATCH --gres=gpu:4\n"
+ONE_OF_THEM = "srun -N1 -n1 torchrun --nnodes=1 --nproc_per_node=4 train.py"
+NUMBERED = "srun -N1 -n1 torchrun --nnodes=2 --nproc_per_node=4 --master_addr $A --node_rank"
+
+
+@pytest.mark.parametrize(
+    ("lines", "idle"),
+    [
+        (f"{ONE_OF_THEM}\n", True),
+        (f"{ONE_OF_THEM} --lr 1\n{ONE_OF_THEM} --lr 2\n", True),
+        (f"{ONE_OF_THEM} --lr 1 &\nwait\n{ONE_OF_THEM} --lr 2 &\nwait\n", True),
+        (f"srun -N1 nvidia-smi dmon &\n{ONE_OF_THEM}\n", True),
+        (f"{ONE_OF_THEM} --lr 1 &\n{ONE_OF_THEM} --lr 2 &\nwait\n", False),
+        (f"{ONE_OF_THEM} --lr 1 &\nsleep 5\n{ONE_OF_THEM} --lr 2\n", False),
+        (f"for lr in 1 2; do\n  {ONE_OF_THEM} --lr $lr &\ndone\nwait\n", False),
+        (f"srun -N1 -n1 python serve.py &\n{ONE_OF_THEM}\n", False),
+        (f"{ONE_OF_THEM} &\nsrun -N1 -n1 bash evaluate.sh\nwait\n", False),
+    ],
+)
+def test_nodes_on_which_other_steps_run_are_not_idle(tmp_path: Path, lines: str, idle: bool) -> None:
+    (tmp_path / "job.sh").write_text(TWO_NODES + lines)
+    assert ("idle-gpus" in {each.rule for each in check([tmp_path / "job.sh"]).findings}) == idle
+
+
+def test_the_nodes_of_one_launch_are_no_steps_beside_it(tmp_path: Path) -> None:
+    script = TWO_NODES.replace("nodes=2", "nodes=4") + f"{NUMBERED} 0 train.py &\n{NUMBERED} 1 train.py\n"
+    (tmp_path / "job.sh").write_text(script)
+    assert "idle-gpus" in {each.rule for each in check([tmp_path / "job.sh"]).findings}
