@@ -173,6 +173,16 @@ class TestJobs:
         assert (run.plan.value("cluster.nodes"), run.plan.value("cluster.gpus_per_node")) == (2, 4)
         assert words(run) == "--a 2"
 
+    @pytest.mark.parametrize("waiting", ["--wait", "-W", "--parsable --wait", "--wait -p gpu"])
+    def test_a_submission_that_waits_says_its_nodes_behind(self, tmp_path: Path, waiting: str) -> None:
+        files = {"submit.sh": f"sbatch {waiting} -N 2 job.sh\n", "job.sh": self.JOB}
+        (run,) = reading(tmp_path, files, "submit.sh").runs
+        assert (run.plan.value("cluster.nodes"), words(run)) == (2, "--a 2")
+
+    def test_a_submission_that_waits_for_a_script(self, tmp_path: Path) -> None:
+        (run,) = reading(tmp_path, {"submit.sh": "sbatch -N 2 --wait job.sh\n", "job.sh": self.JOB}, "submit.sh").runs
+        assert (run.plan.value("cluster.nodes"), words(run)) == (2, "--a 2")
+
     def test_each_submission_is_a_run(self, tmp_path: Path) -> None:
         files = {"submit.sh": "for n in 1 2 4; do sbatch -N $n job.sh; done\n", "job.sh": self.JOB}
         assert [run.plan.value("cluster.nodes") for run in reading(tmp_path, files, "submit.sh").runs] == [1, 2, 4]

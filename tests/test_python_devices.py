@@ -53,6 +53,14 @@ def test_a_model_on_cuda_without_a_number(text: str, call: str) -> None:
     assert moved(START + text) == [call]
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["import wandb\nwandb.init(project='p')\n", "torch.nn.init.zeros_(w)\n", "def init(net):\n    pass\n\n\ninit(1)\n"],
+)
+def test_what_is_started_that_sets_no_device(text: str) -> None:
+    assert moved(text + START + MODEL) == ["Net().cuda()"]
+
+
 SENT = {
     "moved": ("seed = torch.ones(1).cuda()\ndist.broadcast(seed, src=0)\n", ["torch.ones(1).cuda()"]),
     "made there": (
@@ -109,6 +117,10 @@ APART = {
     ),
     "a package sets it": "import accelerate\n" + START + MODEL,
     "a helper that is not read may set it": "from tools import setup_device\nsetup_device()\n" + START + MODEL,
+    "a package that is not read is started": "import engine\nengine.init(tensor=2)\n" + START + MODEL,
+    "a part of such a package is": START + "from engine import core as eng\neng.initialize_workers()\n" + MODEL,
+    "a variable of ROCm shows one GPU": 'os.environ["HIP_VISIBLE_DEVICES"] = str(local_rank)\n' + START + MODEL,
+    "a device of numba": START + "from numba import cuda\ncuda.select_device(local_rank)\n" + MODEL,
     "with a device": START + "with torch.cuda.device(local_rank):\n    model = DDP(Net().cuda())\n",
 }
 

@@ -61,6 +61,50 @@ def test_a_policy_of_none_is_one_unit() -> None:
     assert claims("m = FSDP(Net(), auto_wrap_policy=None)")["sharding.units"] == "none"
 
 
+NET = """
+class Net(torch.nn.Module):
+    def __init__(self, policy):
+        self.first = FSDP(First(), auto_wrap_policy=policy)
+        self.second = FSDP(Second(), auto_wrap_policy=policy)
+"""
+BY_HAND = {
+    "in the model's own class": NET + "m = FSDP(Net(None), auto_wrap_policy=None)",
+    "in a loop": (
+        "net = Net()\nfor i, block in enumerate(net.blocks):\n    net.blocks[i] = FSDP(block)\n"
+        "m = FSDP(net, auto_wrap_policy=None)"
+    ),
+    "handed to the whole": (
+        "first, second = First(), Second()\nfirst = FSDP(first, auto_wrap_policy=None)\n"
+        "second = FSDP(second, auto_wrap_policy=None)\nnet = Net(first, second)\nm = FSDP(net, auto_wrap_policy=None)"
+    ),
+    "a former policy taken out": (
+        NET + "kw = dict(auto_wrap_policy=by_size)\nkw['auto_wrap_policy'] = None\nm = FSDP(Net(None), **kw)"
+    ),
+    "handed on": "net = Net()\nnet.blocks = torch.nn.ModuleList(map(FSDP, net.blocks))\nm = FSDP(net)",
+}
+
+
+@pytest.mark.parametrize("text", BY_HAND.values(), ids=BY_HAND)
+def test_parts_that_are_wrapped_by_hand_need_no_policy(text: str) -> None:
+    assert claims(text)["sharding.units"] == "wrapped"
+
+
+def test_models_of_which_each_is_one_unit() -> None:
+    text = "actor, critic = Net(), Net()\nactor = FSDP(actor, auto_wrap_policy=None)\n"
+    text += "critic = FSDP(critic, auto_wrap_policy=None)"
+    assert claims(text)["sharding.units"] == "none"
+
+
+@pytest.mark.parametrize("other", ["isinstance(m, FSDP)", "map(str, m.blocks)", "m.apply(start_weights)"])
+def test_what_wraps_no_part(other: str) -> None:
+    assert claims(f"m = FSDP(Net(), auto_wrap_policy=None)\n{other}\n")["sharding.units"] == "none"
+
+
+def test_fully_shard_that_is_handed_on_for_each_part() -> None:
+    text = "net = Net()\nlist(map(fully_shard, net.blocks))\nfully_shard(net)"
+    assert claims(text)["sharding.units"] == "wrapped"
+
+
 def test_a_policy_by_position() -> None:
     assert claims("m = FSDP(Net(), None, None, None, policy())")["sharding.units"] == "wrapped"
 

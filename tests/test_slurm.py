@@ -289,6 +289,12 @@ def test_other_commands_stay_as_they_are(command: str) -> None:
     assert texts(wrappers.unwrap(words(command))[1]) == command.split()
 
 
+def test_srun_waits_a_number_of_seconds_and_sends_the_program_without_a_path() -> None:
+    reading = read_srun(words("srun --wait 60 -W 60 --bcast python train.py"))
+    assert texts(reading.rest) == ["python", "train.py"]
+    assert texts(read_srun(words("srun --bcast=/tmp/run python train.py")).rest) == ["python", "train.py"]
+
+
 SRUN = ["srun", "-N", "2", "-n16", "-l", "--gres=gpu:", "--gpus=a:", "-K1", "--"]
 WORDS = st.sampled_from([*SRUN, "mpirun", "-H", "a:8,", "--map-by", "ppr:", "env", "A=b", "docker", "run", "$X", "="])
 
@@ -494,7 +500,7 @@ BY_TORCHRUN = "torchrun --nnodes=1 --nproc_per_node=8"
         ),
         ("srun", BY_TORCHRUN, ["4 nodes are allocated, the launch spans 1"]),
         ("srun --nodes=1 --ntasks=1", BY_FILE, []),
-        ("srun --nodes=1 --ntasks=1", BY_TORCHRUN, []),
+        ("srun --nodes=1 --ntasks=1", BY_TORCHRUN, ["4 nodes are allocated, the launch spans 1"]),
         ("srun -w $host", BY_FILE, []),
         ("srun $MORE", BY_FILE, []),
         ("srun -N 2", BY_FILE + " --num_machines 2 --num_processes 16", []),
@@ -508,3 +514,33 @@ def test_nodes_that_srun_starts_a_launch_on_and_that_it_does_not_count(
     (tmp_path / "accelerate.yaml").write_text("distributed_type: MULTI_GPU\nnum_machines: 1\nnum_processes: 8\n")
     found = [each.message for each in check([tmp_path / "job.sh"]).findings if each.rule == "idle-gpus"]
     assert [message.partition(":")[0] for message in found] == told
+
+
+TWO_NODES = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n#SBATCH --gres=gpu:4\n"
+ONE_OF_THEM = "srun -N1 -n1 torchrun --nnodes=1 --nproc_per_node=4 train.py"
+NUMBERED = "srun -N1 -n1 torchrun --nnodes=2 --nproc_per_node=4 --master_addr $A --node_rank"
+
+
+@pytest.mark.parametrize(
+    ("lines", "idle"),
+    [
+        (f"{ONE_OF_THEM}\n", True),
+        (f"{ONE_OF_THEM} --lr 1\n{ONE_OF_THEM} --lr 2\n", True),
+        (f"{ONE_OF_THEM} --lr 1 &\nwait\n{ONE_OF_THEM} --lr 2 &\nwait\n", True),
+        (f"srun -N1 nvidia-smi dmon &\n{ONE_OF_THEM}\n", True),
+        (f"{ONE_OF_THEM} --lr 1 &\n{ONE_OF_THEM} --lr 2 &\nwait\n", False),
+        (f"{ONE_OF_THEM} --lr 1 &\nsleep 5\n{ONE_OF_THEM} --lr 2\n", False),
+        (f"for lr in 1 2; do\n  {ONE_OF_THEM} --lr $lr &\ndone\nwait\n", False),
+        (f"srun -N1 -n1 python serve.py &\n{ONE_OF_THEM}\n", False),
+        (f"{ONE_OF_THEM} &\nsrun -N1 -n1 bash evaluate.sh\nwait\n", False),
+    ],
+)
+def test_nodes_on_which_other_steps_run_are_not_idle(tmp_path: Path, lines: str, idle: bool) -> None:
+    (tmp_path / "job.sh").write_text(TWO_NODES + lines)
+    assert ("idle-gpus" in {each.rule for each in check([tmp_path / "job.sh"]).findings}) == idle
+
+
+def test_the_nodes_of_one_launch_are_no_steps_beside_it(tmp_path: Path) -> None:
+    script = TWO_NODES.replace("nodes=2", "nodes=4") + f"{NUMBERED} 0 train.py &\n{NUMBERED} 1 train.py\n"
+    (tmp_path / "job.sh").write_text(script)
+    assert "idle-gpus" in {each.rule for each in check([tmp_path / "job.sh"]).findings}

@@ -263,3 +263,100 @@ def test_in_a_tree_of_one_program_too(tree):
 def test_who_names_the_file_is_told(tree):
     tree({"own/trainer.py": TRAINER, "train.py": USE, "run.sh": LAUNCH})
     assert severities(["own/trainer.py", "run.sh"]) == ["error"]
+
+
+MEASURED = """
+import torch
+
+__all__ = ["count", "speed"]
+
+
+def count(model):
+    return sum(p.numel() for p in model.parameters())
+
+
+def speed(model, rounds):
+    for _ in range(rounds):
+        model(x).sum().backward()
+        torch.cuda.synchronize()
+
+
+def compare(models):
+    return [speed(model, 5) for model in models]
+"""
+COUNTS = """
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from own import count
+{more}
+
+dist.init_process_group("nccl")
+model = DistributedDataParallel(Net())
+count(model)
+for x in data:
+    model(x).sum().backward()
+    optimizer.step()
+"""
+PACKAGE = "from .measured import count, speed\n"
+
+
+def synchronised(paths=("run.sh",)):
+    return [each.severity for each in check(list(paths), rules=EARNED).findings if each.rule == "sync-every-step"]
+
+
+@pytest.mark.parametrize(
+    ("more", "severity"),
+    [
+        ("", "note"),
+        ("from own import speed", "note"),
+        ("other.speed(model)", "note"),
+        ("print('speed', 'the speed of it')", "note"),
+        ("from own import speed\nspeed(model, n)", "warning"),
+        ("from own.measured import speed as go\ngo(model, n)", "warning"),
+        ("import own.measured\nown.measured.compare([model])", "warning"),
+        ("from own import measured\nmeasured.speed(model, n)", "warning"),
+        ("from own.measured import compare\nstart(compare)", "warning"),
+        ("start('own.measured.speed')", "warning"),
+        ("from own import measured\ngetattr(measured, what)(model)", "warning"),
+        ("globals()[what](model)", "warning"),
+    ],
+)
+def test_a_function_that_the_launched_program_does_not_come_to(tree, more, severity):
+    files = {"own/__init__.py": PACKAGE, "own/measured.py": MEASURED, "train.py": COUNTS.format(more=more)}
+    tree({**files, "run.sh": LAUNCH})
+    assert synchronised() == [severity]
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "severity"),
+    [
+        ("from own import speed\nspeed(model, 9)\n", "warning"),
+        ("from own.measured import compare\ncompare([model])\n", "warning"),
+        ("def speed(model):\n    pass\n\n\nspeed(model)\n", "note"),
+        ("from own import speed\n", "note"),
+        ("from own import speed\nspeed(model\n", "warning"),
+    ],
+)
+def test_another_file_of_the_tree_may_call_a_function(tree, elsewhere, severity):
+    files = {"own/__init__.py": PACKAGE, "own/measured.py": MEASURED, "train.py": COUNTS.format(more="")}
+    tree({**files, "run.sh": LAUNCH, "tools/other.py": elsewhere})
+    assert synchronised() == [severity]
+
+
+@pytest.mark.parametrize(("decorator", "severity"), [("@register\n", "warning"), ("@torch.no_grad()\n", "note")])
+def test_a_decorator_may_hand_a_function_on(tree, decorator, severity):
+    measured = MEASURED.replace("def speed", f"{decorator}def speed")
+    files = {"own/__init__.py": PACKAGE, "own/measured.py": measured, "train.py": COUNTS.format(more="")}
+    tree({**files, "run.sh": LAUNCH})
+    assert synchronised() == [severity]
+
+
+def test_a_function_of_the_entry_is_told(tree):
+    tree({"train.py": COUNTS.format(more=MEASURED).replace("from own import count\n", ""), "run.sh": LAUNCH})
+    assert synchronised() == ["warning"]
+
+
+def test_who_names_the_file_of_a_function_is_told(tree):
+    files = {"own/__init__.py": PACKAGE, "own/measured.py": MEASURED, "train.py": COUNTS.format(more="")}
+    tree({**files, "run.sh": LAUNCH})
+    assert synchronised(["own/measured.py", "run.sh"]) == ["warning"]

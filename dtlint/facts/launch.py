@@ -192,6 +192,12 @@ def engine_beside(plan: Plan) -> FactValue:
     return bool(sure)
 
 
+@register("launch.steps_beside", "flag", "", (), "slurm")
+def steps_beside(plan: Plan) -> FactValue:
+    """Whether srun starts other programs while the launch runs, on machines of the same allocation."""
+    return bool(plan.collection("launch.steps_beside"))
+
+
 @register("launch.filter", "word", "", (), "deepspeed-launcher")
 def slot_filter(plan: Plan) -> FactValue:
     """The option that names machines or slots which the host file does not have."""

@@ -77,9 +77,9 @@ def _behind_shell(words: tuple[Word, ...]) -> tuple[Word, ...]:
 
 def _submitted(words: tuple[Word, ...], variables: dict[str, Word]) -> Start | None:
     """The script that sbatch is given, also behind options that are not known; what it wraps or reads is none."""
-    from dtlint.frameworks.slurm.grammar import GRAMMAR
+    from dtlint.frameworks.slurm.grammar import OF_SBATCH
 
-    split = split_options(words[1:], GRAMMAR)
+    split = split_options(words[1:], OF_SBATCH)
     if not split.rest or is_hidden(split.rest[0]) or split.last("wrap") is not None:
         return None
     options = words[1 : len(words) - len(split.rest)]

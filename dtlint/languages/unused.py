@@ -13,13 +13,14 @@ HOLDERS = ("args", "arguments", "opt", "opts", "options", "config", "cfg", "conf
 
 
 class Unused(NamedTuple):
-    """A class that nothing builds, a method that nothing calls, an attribute of an object that nothing sets but the
+    """A class that nothing builds, a method that nothing calls, a function that nothing calls but those `by`, which
+    nothing calls either, an attribute of an object that nothing sets but the
     methods `by`, and these nothing calls, or what follows the reading of an attribute (in the function `by`, if any)
     that an object does not have, or a call that Python refuses (`by` says what for); or a parameter that no caller
     gives, with the number of arguments `before` it (None where it is given by name only).
     """
 
-    kind: Literal["class", "method", "attribute", "object", "call", "parameter"]
+    kind: Literal["class", "method", "function", "attribute", "object", "call", "parameter"]
     name: str
     by: tuple[str, ...] = ()
     before: int | None = None

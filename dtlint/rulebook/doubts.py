@@ -51,8 +51,7 @@ def _unasked_waste(hit: Hit, around: Around) -> bool:
 
 
 def _unnamed(hit: Hit, around: Around) -> bool:
-    run = around.run(hit)
-    return run is None or around.named.isdisjoint(run.files)
+    return hit.anchor.span.path not in around.named
 
 
 DOUBTS = (

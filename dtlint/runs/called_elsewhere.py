@@ -1,4 +1,6 @@
-"""Methods that nothing in their program calls and another file of the tree does: packages hold what scripts use."""
+"""Methods and functions that nothing in their program calls and another file of the tree does: packages hold what
+scripts use.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ def without_called(collections: Mapping[str, tuple[Member, ...]], tree: Tree) ->
     """The collections; of a member's `uncalled` is left out what a file of the tree uses."""
     names = {name for members in collections.values() for each in members for name in each.uncalled}
     parameters = [name for name in names if name.kind == "parameter"]
-    called = {name for name in names if _is_called(name, tree)} | _given(parameters, tree)
+    functions = [name for name in names if name.kind == "function"]
+    called = {name for name in names if _is_called(name, tree)} | _given(parameters, tree) | _used(functions, tree)
     if not called:
         return dict(collections)
     return {name: tuple(_as_called(each, called) for each in members) for name, members in collections.items()}
@@ -32,6 +35,18 @@ def _given(parameters: Sequence[Unused], tree: Tree) -> set[Unused]:
     return {
         each for each in parameters if any(file[each] for file in found) or all(file[each] is None for file in found)
     }
+
+
+def _used(functions: Sequence[Unused], tree: Tree) -> set[Unused]:
+    """The functions that a file of the tree uses, or uses what leads to them."""
+    if not functions:
+        return set()
+    from dtlint.languages.python.passing import uses
+
+    found: set[Unused] = set()
+    for source in tree.python_sources():
+        found |= uses(source.text, [each for each in functions if each not in found])
+    return found
 
 
 def _as_called(member: Member, called: set[Unused]) -> Member:
@@ -52,7 +67,7 @@ def _is_called(unused: Unused, tree: Tree) -> bool:
 def _patterns(unused: Unused) -> tuple[tuple[str, str], ...]:
     """Words, and the patterns of what uses them."""
     owner, _, last = unused.name.rpartition(".")
-    if unused.kind in ("object", "call", "parameter"):
+    if unused.kind in ("object", "call", "parameter", "function"):
         return ()
     if unused.kind == "attribute":
         base = owner.rpartition(".")[2]

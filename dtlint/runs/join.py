@@ -36,6 +36,7 @@ from dtlint.runs.model import FileProblem, Options, Run, RunSet, file_problem, s
 from dtlint.runs.plain_starts import Start, words_of
 from dtlint.runs.recipes import functions_in, recipe
 from dtlint.runs.roles import is_below_tests, role_of, role_of_config, role_of_lone_program
+from dtlint.runs.simultaneous import with_steps_beside
 from dtlint.runs.tree import Tree
 from dtlint.runs.versions import image_reading, install_readings
 from dtlint.source import Source
@@ -184,6 +185,7 @@ class Joiner:
                 first, *others = (launches[number] for number in numbers)
                 clash = next((clashes[number] for number in numbers if number in clashes), None)
                 found = with_repeated_rank(first.found, first.command, [each.command for each in others])
+                found = with_steps_beside(found, [first, *others])
                 self._launches.append(candidate_of(first._replace(found=with_clash(found, clash)), companion))
         self._lost.extend(lost for script in calls.scripts.values() for lost in script.lost)
 

@@ -14,6 +14,7 @@ from dtlint.languages.python.program import Program, holder_of
 from dtlint.languages.python.sharing import kept
 from dtlint.languages.python.uncalled import uncalled
 from dtlint.languages.python.unpassed import unpassed
+from dtlint.languages.python.unreached import unreached
 from dtlint.languages.python.unset import unset
 
 if TYPE_CHECKING:
@@ -73,8 +74,8 @@ def _of_this(program: Program, members: tuple[Member, ...]) -> tuple[Member, ...
 
 
 def _placed(program: Program, refused: tuple[Refused, ...], member: Member) -> Member:
-    """A member that says whether the program comes to it: whether anything calls the method that it stands in, changes
-    what it waits for, gives what it asks for, or stops before, by a call that Python refuses among others.
+    """A member that says whether the program comes to it: whether anything calls the method or function that it stands
+    in, changes what it waits for, gives what it asks for, or stops before, by a call that Python refuses among others.
     """
     source = member.place.source
     module = next((each for each in program.modules.values() if each.source is source), None)
@@ -82,7 +83,11 @@ def _placed(program: Program, refused: tuple[Refused, ...], member: Member) -> M
         return member
     site = site_at(module, member.place)
     line = member.place.line
-    idle = (*uncalled(program, module, line), *stopped_before(program, module, line))
+    idle = (
+        *uncalled(program, module, line),
+        *unreached(program, module, line),
+        *stopped_before(program, module, line),
+    )
     unused = (*idle, *((*unset(program, module, site), *unpassed(module, site)) if site else ()))
     if refused:
         from dtlint.frameworks.code.refused_calls import stopped_by

@@ -18,9 +18,9 @@ from dtlint.languages.python.calls import Call, argument, called, calls, passed
 from dtlint.languages.python.constants import live_ways
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.places import Place, place_of
-from dtlint.languages.python.program import Program
+from dtlint.languages.python.program import Program, definition
 from dtlint.languages.python.reach import stands
-from dtlint.languages.python.tree import Module
+from dtlint.languages.python.tree import HERE, Module
 from dtlint.value import Value
 
 _STARTS = (
@@ -44,13 +44,24 @@ _OBJECTS = ("all_gather_object", "broadcast_object_list", "gather_object", "scat
 _PACKAGES = ("torch.distributed", "torch.distributed.distributed_c10d")
 _WORDS = re.compile(r"\w+")
 _NCCL = ("nccl", "cpu:gloo,cuda:nccl", "cuda:nccl,cpu:gloo", "cuda:nccl")
-_SETS = frozenset({"set_device", "set_device_index", "set_device_idx", "_set_device", "set_default_device"})
-_VISIBLE = "CUDA_VISIBLE_DEVICES"
+_SETS = frozenset(
+    {"select_device", "set_device", "set_device_index", "set_device_idx", "_set_device", "set_default_device"}
+)
+_VISIBLE = "_VISIBLE_DEVICES"
+"""The end of the variables that show a process its GPUs: CUDA's, HIP's and ROCR's."""
 _CHOOSERS = (
-    "accelerate", "colossalai", "composer", "deepspeed", "fairseq", "horovod", "ignite", "lightning", "megatron",
-    "mmcv", "mmengine", "nemo", "pytorch_lightning", "ray", "torchtitan", "torchtune", "trl",
+    "accelerate", "axonn", "colossalai", "composer", "deepspeed", "fairseq", "horovod", "ignite", "lightning",
+    "megatron", "mmcv", "mmengine", "nemo", "pytorch_lightning", "ray", "torchtitan", "torchtune", "trl",
 )  # fmt: skip
-"""Packages that set the device of a process themselves."""
+"""Packages that set the device of a process themselves (axonn's init does, communication.py of 0.2.0)."""
+_BEGINNING = "init"
+"""How functions begin by which a package starts what it does, and takes a device where it computes on one."""
+_WITHOUT_DEVICES = (
+    "aim", "apex", "argparse", "clearml", "colorama", "comet_ml", "dllogger", "fairscale", "faulthandler", "glob",
+    "hydra", "logging", "mlflow", "mlperf_logging", "mpi4py", "multiprocessing", "neptune", "nltk", "numpy", "os",
+    "pathlib", "random", "swanlab", "sys", "tensorboardX", "torch", "torchvision", "trackio", "transformers", "wandb",
+)  # fmt: skip
+"""Packages with functions of such names that set no device; of torch's each is known by itself."""
 _SETTING = ("device", "dist", "gpu", "launch", "setup")
 """Parts of names of functions that may set the device."""
 _MESHES = frozenset(name.rpartition(".")[2] for name in DEVICE_MESH)
@@ -155,7 +166,20 @@ def _module_may_choose(program: Program, module: Module) -> bool:
         return True
     if any(name.lstrip(".").partition(".")[0] in _CHOOSERS for name in module.imports):
         return True
-    return any(_is_a_setter(program, word) for word in module.called)
+    return any(_is_a_setter(program, word) for word in module.called) or _is_begun_elsewhere(program, module)
+
+
+def _is_begun_elsewhere(program: Program, module: Module) -> bool:
+    """Whether a file starts a package that is not read, which may set the device: `engine.init(tensor=2)`."""
+    sites = (site for word, found in module.called.items() if word.startswith(_BEGINNING) for site in found)
+    names = {called(place_of(program, module, site)) for site in sites}
+    return any(
+        "." in name
+        and name.partition(".")[0] not in _WITHOUT_DEVICES
+        and not name.startswith(HERE)
+        and definition(program, module, name) is None
+        for name in names
+    )
 
 
 def _names_trainer(program: Program, text: str) -> bool:

@@ -10,7 +10,7 @@ from dtlint.frameworks.mounts import mounts
 from dtlint.frameworks.options import Option, Split, integer, literal_place, split_options, text_of, whole
 from dtlint.frameworks.slurm.bindings import bindings
 from dtlint.frameworks.slurm.gpus import gpu_claims, whole_nodes
-from dtlint.frameworks.slurm.grammar import GRAMMAR
+from dtlint.frameworks.slurm.grammar import GRAMMAR, OF_SBATCH
 from dtlint.frameworks.tasks import are_processes
 from dtlint.languages.traced import Word, setting_of
 from dtlint.value import Origin, Setting, Unknown, Value
@@ -88,7 +88,7 @@ def _late(lines: Sequence[Sequence[Word]]) -> Iterator[Member]:
     """
     for line in lines:
         kept = _without_comments(line)
-        asked = next((option for option in split_options(kept, GRAMMAR).options if option.name in _MACHINES), None)
+        asked = next((option for option in split_options(kept, OF_SBATCH).options if option.name in _MACHINES), None)
         if asked is not None:
             shown = " ".join(word.shown for word in kept)
             yield Member(asked.place, texts(asked.place, words=shown, cause="late"))
@@ -112,7 +112,7 @@ def _each_line(words: Sequence[Word]) -> Split:
     lines: dict[tuple[str, int], list[Word]] = {}
     for word in words:
         lines.setdefault((word.place.path, word.place.line), []).append(word)
-    splits = [split_options(line, GRAMMAR) for line in lines.values()]
+    splits = [split_options(line, OF_SBATCH) for line in lines.values()]
     return Split(
         tuple(option for split in splits for option in split.options),
         tuple(option for split in splits for option in split.unknown),

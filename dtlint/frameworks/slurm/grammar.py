@@ -5,7 +5,7 @@ from __future__ import annotations
 from dtlint.frameworks.options import Grammar
 
 _WITH_VALUE = (
-    "account acctg-freq array batch bb bbf begin bcast chdir cluster-constraint clusters comment constraint container "
+    "account acctg-freq array batch bb bbf begin chdir cluster-constraint clusters comment constraint container "
     "container-id core-spec cores-per-socket cpu-bind cpu-freq cpus-per-gpu cpus-per-task deadline delay-boot "
     "dependency distribution epilog error exclude export export-file extra extra-node-info gid gpu-bind gpu-freq gpus "
     "gpus-per-node gpus-per-socket gpus-per-task gres gres-flags het-group hint input job-name jobid licenses "
@@ -18,7 +18,7 @@ _WITH_VALUE = (
     "container-name container-workdir container-env"
 )
 _FLAGS = (
-    "async bell compress consolidate-segments contiguous debugger-test disable-status exact exclusive external "
+    "async bcast bell compress consolidate-segments contiguous debugger-test disable-status exact exclusive external "
     "get-user-env hold ignore-pbs immediate interactive external-launcher kill-command kill-on-bad-exit "
     "kill-on-invalid-dep label nice no-allocate no-bell no-kill no-requeue no-shell oom-kill-step send-libs "
     "spread-segments usage wait-for-children x11 oversubscribe overcommit overlap multi-prog parsable preserve-env "
@@ -51,3 +51,9 @@ GRAMMAR = Grammar(
     },
     spelled={**{name: name for name in (*_WITH_VALUE.split(), *_FLAGS.split())}, **_OTHER_NAMES},
 )  # fmt: skip
+"""The options of srun."""
+
+OF_SBATCH = GRAMMAR._replace(long={**GRAMMAR.long, "wait": 0})
+"""The options of sbatch and of #SBATCH lines: with --wait it stays until the job ends; srun's --wait takes the seconds
+after which it ends the tasks that are left (the man pages of both).
+"""

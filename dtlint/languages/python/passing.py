@@ -1,10 +1,11 @@
-"""Whether a file may give a function, or a class, an argument for one of its parameters."""
+"""Whether a file may give a function, or a class, an argument for one of its parameters, or use the function at all."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
 
+from dtlint.languages.python.unreached import names_used
 from dtlint.languages.unused import Unused
 
 
@@ -21,6 +22,18 @@ def passes(text: str, unused: Sequence[Unused]) -> dict[Unused, bool | None]:
     except (SyntaxError, ValueError, RecursionError):
         return {each: True if each in named else None for each in unused}
     return {each: _gives(nodes, each) if each in named else None for each in unused}
+
+
+def uses(text: str, unused: Sequence[Unused]) -> set[Unused]:
+    """The functions that a file may use, or one that leads to them; all that it names where it is no Python."""
+    named = {each for each in unused if any(name in text for name in (each.name, *each.by))}
+    if not named:
+        return named
+    try:
+        used = names_used(ast.parse(text))
+    except (SyntaxError, ValueError, RecursionError):
+        return named
+    return {each for each in named if not used.isdisjoint((each.name, *each.by))}
 
 
 def _gives(nodes: Sequence[ast.AST], unused: Unused) -> bool | None:
