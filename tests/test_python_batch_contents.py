@@ -158,6 +158,8 @@ STATES = [
     ("Hits()", (KEPT, "if len(kept) > 0: self.measure(found)"), ("if self.measure.hits > 0:", "    self.log('a', self.measure.compute())"), "compute"),
     ("0", ("for t in targets:", "    if len(t['boxes']) == 0: continue", "    self.kept.append(t)"), ("if self.kept:", "    self.all_gather(self.scores())"), "all_gather"),
     ("0", ("mask = targets > 0", "if mask.any(): self.count += 1"), ("if self.count > 0:", "    self.all_gather(self.count)"), "all_gather"),
+    ("0", ("mask = targets > 0", "self.count += mask.sum().item()"), ("if self.count > 0:", "    self.all_gather(self.count)"), "all_gather"),
+    ("0", ("mask = targets > 0", "if mask.any(): self.kept = True"), ("if self.kept:", "    self.all_gather(self.count)"), "all_gather"),
     ("0", ("mask = targets > 0", "if not mask.any():", "    return", "self.kept.extend(found[mask])"), ("if len(self.kept) == 0: return", "self.all_gather(self.scores())"), "all_gather"),
 ]  # fmt: skip
 
@@ -176,6 +178,8 @@ ALIKE = [
     (PRECISION, (KEPT, f"if kept: {FEED}", "self.measure.update(found, targets)"), ("if self.measure.update_called:", "    self.measure.compute()")),
     ("0", ("self.kept.append(found)",), ("if self.kept:", "    self.all_gather(self.scores())")),
     ("0", (KEPT, "if kept: self.kept.append(found)", "else: self.kept.append(images)"), ("if self.kept:", "    self.all_gather(self.scores())")),
+    ("0", ("self.count += len(targets)",), ("if self.count > 0:", "    self.all_gather(self.count)")),
+    ("0", ("self.kept = True",), ("if self.kept:", "    self.all_gather(self.count)")),
     # a condition that all ranks answer alike
     (PRECISION, ("if index % 2 == 0: self.measure.update(found, targets)",), ("if self.measure.update_called:", "    self.measure.compute()")),
     ("0", ("names = [n for n in self.hparams.labels if n != 'label']", "if names: self.kept.append(found)"), ("if self.kept:", "    self.all_gather(self.scores())")),

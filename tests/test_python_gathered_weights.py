@@ -163,6 +163,13 @@ EACH = 'whole(held["exp_avg_sq"])'
         ("pass", "if held is None: continue", "{k: whole(v) for k, v in held.items() if torch.is_tensor(v)}", ALWAYS),
         ("pass", "pass", "[v.full_tensor() if isinstance(v, DTensor) else v for v in held.values()]", SHARDED),
         ("if not (torch.is_tensor(value) and type(value) is DTensor): return value", "pass", EACH, SHARDED),
+        (
+            "if not isinstance(value, DTensor): return value\n    return value.redistribute(placements=[Replicate()])",
+            "pass",
+            EACH,
+            [("redistribute", "sharded")],
+        ),
+        ("return value.redistribute(placements=[Shard(0)])", "pass", EACH, []),
         # what an item is, or a switch that no item decides, may let none pass
         ("pass", "if not is_expert(weight): continue", EACH, []),
         ("if isinstance(value, torch.Tensor): return value", "pass", EACH, []),

@@ -50,13 +50,22 @@ def _grown_by_batch(place: Place) -> Span | None:
     """The condition on a batch under which what is held grows; None where anything is added without one, or under the
     opposite of one.
     """
-    conditions = [_condition(grown, loops) for grown, loops in _growths(place)]
+    conditions: list[Guard | None] = []
+    for grown, loops in _growths(place):
+        counted = _counts_samples(grown)
+        conditions.append(Guard(counted, True) if counted is not None else _condition(grown, loops))
     asked = [guard for guard in conditions if guard is not None]
     outcomes = {(id(guard.test), guard.holds) for guard in asked}
     parted = len(outcomes) == len({test for test, _ in outcomes})
     if not asked or len(asked) < len(conditions) or not parted or asked[0].test is None:
         return None
     return place.module.span(asked[0].test)
+
+
+def _counts_samples(grown: Place) -> ast.expr | None:
+    """The number of samples of a kind that a count grows by: `count += mask.sum()`."""
+    added = grown.node if isinstance(grown.node, ast.AugAssign) and isinstance(grown.node.op, ast.Add) else None
+    return added.value if added is not None and own_batch(grown.at(added.value)) is not None else None
 
 
 def _condition(grown: Place, loops: tuple[ast.AST, ...]) -> Guard | None:
@@ -102,9 +111,13 @@ def _assigned(place: Place, name: str) -> Iterator[tuple[Place, tuple[ast.AST, .
 
 
 def _is_beginning(binding: Binding) -> bool:
-    """`[]`, `0`, `None`, `list()`: nothing yet."""
+    """`[]`, `0`, `False`, `None`, `list()`: nothing yet."""
     node = binding.node
-    if isinstance(node, ast.List | ast.Dict | ast.Set | ast.Tuple | ast.Constant):
+    if isinstance(node, ast.Tuple) and binding.path and 0 <= binding.path[0] < len(node.elts):
+        node = node.elts[binding.path[0]]
+    if isinstance(node, ast.Constant):
+        return not node.value
+    if isinstance(node, ast.List | ast.Dict | ast.Set | ast.Tuple):
         return not any(isinstance(part, ast.Name) for part in ast.walk(node))
     empty = isinstance(node, ast.Call) and not node.keywords and last_word(node.func) in ("list", "dict", "set")
     return binding.kind == "value" and empty and isinstance(node, ast.Call) and not node.args

@@ -148,6 +148,7 @@ WORDS = frozenset(
         *_LOGS,
         *LOADS,
         "full_tensor",
+        "redistribute",
         "compute",
         "run",
     )
@@ -238,6 +239,8 @@ def _of_method(place: Place, node: ast.Call, last: str) -> Collective | None:
     receiver = place.at(node.func.value)
     if last == "full_tensor" and not node.args:
         return Collective(last, last, of_mesh=True)
+    if last == "redistribute":
+        return Collective(last, last, of_mesh=True) if _makes_whole(place, node) else None
     if last in ("all_gather", "barrier", "save_checkpoint") and _is_lightning(place, node.func.value, last):
         return Collective(last, last, BARRIER if last == "save_checkpoint" else ALWAYS)
     if last in _LOGS:
@@ -255,6 +258,15 @@ def _of_method(place: Place, node: ast.Call, last: str) -> Collective | None:
     if not all(needs) or _replaces(place, node.func):
         return None
     return Collective(last, last, needs[0])
+
+
+def _makes_whole(place: Place, node: ast.Call) -> bool:
+    """`weight.redistribute(placements=[Replicate()])`, which gathers the shards of a DTensor (torch/distributed/tensor/
+    _redistribute.py).
+    """
+    given = (*node.args, *(keyword.value for keyword in node.keywords if keyword.arg == "placements"))
+    parts = (part for item in given for part in ast.walk(item) if isinstance(part, ast.Call))
+    return any(last_word(part.func) == "Replicate" for part in parts)
 
 
 def _replaces(place: Place, function: ast.Attribute) -> bool:
