@@ -143,3 +143,68 @@ def test_what_the_class_recomputes_needs_no_search_for_unused_parameters(tree, r
     settings(tree, f"gradient_checkpointing: bool = field(default={recomputes})")
     rules = {each.rule for each in check(["run.sh"]).findings}
     assert ("ddp-find-unused-overhead" in rules) is found
+
+
+OWN = """from dataclasses import dataclass
+from accelerate import Accelerator
+from transformers import HfArgumentParser
+from net import Net, batches, optimizer
+{brought}
+
+
+@dataclass
+class TrainingArguments{base}:
+    gradient_accumulation_steps: int = 1
+    per_device_train_batch_size: int = 2
+    learning_rate: float = 1e-5
+
+
+(args,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()
+accelerator = Accelerator()
+model, optimizer, batches = accelerator.prepare(Net(), optimizer, batches)
+for batch in batches:
+    accelerator.backward(model(batch){scaled})
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+ENGINE = '{"train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 4, "bf16": {"enabled": true}}\n'
+ACCELERATE = """distributed_type: DEEPSPEED
+num_machines: 1
+num_processes: 4
+deepspeed_config: {deepspeed_config_file: ds.json, zero3_init_flag: false}
+"""
+
+
+def of_launch(tree, words: str = "", brought: str = "", base: str = "", scaled: str = "") -> list[str]:
+    program = OWN.format(brought=brought, base=base, scaled=scaled)
+    launch = f"accelerate launch --config_file acc.yaml train.py --learning_rate 2e-5 {words}\n"
+    tree({"train.py": program, "ds.json": ENGINE, "acc.yaml": ACCELERATE, "run.sh": launch})
+    return [each.message for each in check(["run.sh"]).findings if each.rule == "grad-accum-conflict"]
+
+
+@pytest.mark.parametrize(
+    ("brought", "base"),
+    [("", ""), ("", "(object)"), ("import abc", "(abc.ABC)"), ("class Base:\n    seed: int = 1", "(Base)")],
+)
+def test_a_class_that_only_has_the_name_of_the_trainers_is_compared_with_nothing(tree, brought, base):
+    assert of_launch(tree, "", brought, base) == []
+    assert of_launch(tree, "--gradient_accumulation_steps 8", brought, base) == []
+
+
+@pytest.mark.parametrize(
+    ("brought", "base"),
+    [
+        ("import transformers", "(transformers.TrainingArguments)"),
+        ("from transformers import TrainingArguments as Theirs", "(Theirs)"),
+        ("from elsewhere import Base", "(Base)"),
+    ],
+)
+def test_a_class_that_has_the_trainers_fields_or_may_have_them_is(tree, brought, base):
+    assert any("the Trainer refuses" in each for each in of_launch(tree, "", brought, base))
+
+
+@pytest.mark.parametrize(("words", "told"), [("", False), ("--gradient_accumulation_steps 8", True), ("$MORE", True)])
+def test_a_loss_divided_by_an_argument_that_the_launch_leaves_at_one(tree, words, told):
+    found = of_launch(tree, words, scaled=" / args.gradient_accumulation_steps")
+    assert [each for each in found if "the loss is divided by" in each] == found
+    assert bool(found) is told

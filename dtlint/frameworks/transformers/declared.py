@@ -52,7 +52,8 @@ def _told(program: Program) -> dict[str, Setting]:
     """The values of the arguments that the entry script declares, or a module that has to do with the Trainer's:
     another module's parser may belong to another program.
     """
-    own = {module.source for module in program.modules.values() if uses_arguments(module)} | {program.main.source}
+    own = {module.source for module in program.modules.values() if uses_arguments(program, module)}
+    own.add(program.main.source)
     given = program.given or {}
     told = {name: given.get(name, each.default) for name, each in program.arguments.items() if each.place.source in own}
     return {**told, **{name: value for name, value in given.items() if name in program.arguments}}
