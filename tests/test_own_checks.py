@@ -98,6 +98,7 @@ LAUNCH = (
             "    if args.seq_length is not None:\n        assert args.max_position_embeddings >= args.seq_length\n",
             "error",
         ),
+        ("    ensure_valid(args.max_position_embeddings >= args.seq_length, 'too long')\n", "error"),
         ("    # assert args.max_position_embeddings >= args.seq_length\n    return args\n", None),
     ],
 )

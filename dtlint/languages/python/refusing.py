@@ -1,4 +1,6 @@
-"""Whether code certainly stops by how two numbers of its arguments compare: an assert, or a condition that raises."""
+"""Whether code certainly stops by how two numbers of its arguments compare: an assert, a condition that raises, or a
+function that is called with the comparison (`ensure_valid(args.one <= args.other)`).
+"""
 
 from __future__ import annotations
 
@@ -21,6 +23,8 @@ def stops_by_comparing(module: Module, one: str, other: str) -> bool:
 def _stops_in(node: ast.AST, names: frozenset[str], *, certain: bool) -> bool:
     if isinstance(node, ast.Assert):
         return certain and _compares(node.test, names)
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and node.value.args:
+        return certain and _compares(node.value.args[0], names)
     if isinstance(node, ast.If):
         if certain and _compares(node.test, names) and any(map(_stops, _within(node))):
             return True
