@@ -175,8 +175,13 @@ deepspeed_config: {deepspeed_config_file: ds.json, zero3_init_flag: false}
 """
 
 
-def of_launch(tree, words: str = "", brought: str = "", base: str = "", scaled: str = "") -> list[str]:
-    program = OWN.format(brought=brought, base=base, scaled=scaled)
+HANDED_ON = OWN.partition("accelerator =")[0] + "from elsewhere import fit\n\nfit(Net(), args, batches)\n"
+
+
+def of_launch(
+    tree, words: str = "", brought: str = "", base: str = "", scaled: str = "", program: str = OWN
+) -> list[str]:
+    program = program.format(brought=brought, base=base, scaled=scaled)
     launch = f"accelerate launch --config_file acc.yaml train.py --learning_rate 2e-5 {words}\n"
     tree({"train.py": program, "ds.json": ENGINE, "acc.yaml": ACCELERATE, "run.sh": launch})
     return [each.message for each in check(["run.sh"]).findings if each.rule == "grad-accum-conflict"]
@@ -200,7 +205,19 @@ def test_a_class_that_only_has_the_name_of_the_trainers_is_compared_with_nothing
     ],
 )
 def test_a_class_that_has_the_trainers_fields_or_may_have_them_is(tree, brought, base):
-    assert any("the Trainer refuses" in each for each in of_launch(tree, "", brought, base))
+    found = of_launch(tree, "", brought, base, program=HANDED_ON)
+    assert any("the Trainer refuses" in each for each in found)
+
+
+@pytest.mark.parametrize("words", ["", "--gradient_accumulation_steps 8"])
+def test_the_trainers_arguments_in_a_loop_of_ones_own_are_compared_with_nothing(tree, words):
+    assert of_launch(tree, words, "import transformers", "(transformers.TrainingArguments)") == []
+
+
+def test_the_loop_of_a_trainer_that_builds_on_theirs_is_the_trainers(tree):
+    own = "import transformers\n\n\nclass Mine(transformers.Trainer):\n    pass"
+    found = of_launch(tree, "--gradient_accumulation_steps 8", own, "(transformers.TrainingArguments)")
+    assert any("the Trainer refuses" in each for each in found)
 
 
 @pytest.mark.parametrize(("words", "told"), [("", False), ("--gradient_accumulation_steps 8", True), ("$MORE", True)])
