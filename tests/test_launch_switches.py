@@ -89,6 +89,19 @@ class TestThreadsOfAnOffloadedOptimizer:
         )
         assert severity(tmp_path, "cpu-threads", run__sh=f"{launch}\n", a__yaml=recipe) == told
 
+    @pytest.mark.parametrize(
+        ("line", "told"),
+        [
+            ("export $(cat .env | xargs)", None),
+            ("export $(grep -v '^#' .env)", None),
+            ("export PATH=$TOOLS:$PATH", "warning"),
+            ("export NAME=$(hostname)", "warning"),
+        ],
+    )
+    def test_words_that_are_not_known_may_export_them(self, tmp_path: Path, line: str, told: str | None) -> None:
+        launch = f"{line}\naccelerate launch --config_file a.yaml train.py --train_batch_size 4\n"
+        assert severity(tmp_path, "cpu-threads", run__sh=launch, a__yaml=OFFLOADED) == told
+
     def test_a_recipe_of_ones_own_may_share_them_out_the_same_way(self, tmp_path: Path) -> None:
         launch = "accelerate launch --config_file a.yaml train.py --train_batch_size 4\n"
         program = (
