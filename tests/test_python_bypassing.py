@@ -180,6 +180,12 @@ def test_a_flag_that_the_forward_pass_has_read_already(built: str, forward: str,
     assert found(LOSS + built + loop(*flag, forward, BACKWARD, step)) == set()
 
 
+def test_a_flag_that_is_only_turned_on_is_as_it_was() -> None:
+    late = loop("loss = model(x)", "model.require_backward_grad_sync = True", BACKWARD)
+    assert found(WRAPPED + late) == set()
+    assert found(WRAPPED + "model.require_backward_grad_sync = False\n" + late) == {"code.late_flags"}
+
+
 def test_a_flag_in_a_loop_that_does_not_count() -> None:
     text = "for x in batches:\n    n = 0\n    while n < 4:\n        {}\n        n += 1\n        loss.backward()\n    opt.step()"
     late = "loss = model(x)\n        model.require_backward_grad_sync = n == 3"

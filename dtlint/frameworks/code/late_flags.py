@@ -24,7 +24,8 @@ def late_flags(program: Program) -> tuple[Member, ...]:
     the number of ranks decides (`total // (each * ranks)`).
     """
     found = []
-    for flag in flags(program):
+    every = tuple(flags(program))
+    for flag in every if not all(map(_is_on, every)) else ():
         model, around = dotted(flag.at.value), flag.loops[-1] if flag.loops else None
         forward = [node for node in _calls_in(around) if runs_forward(flag.place, node, model)]
         if len(forward) == 1 and _stands_between(flag.place.node, forward[0], _calls_in(around)):
@@ -34,6 +35,11 @@ def late_flags(program: Program) -> tuple[Member, ...]:
                 related = ((flag.place.module.span(forward[0]), "the forward pass, which decides"),)
                 found.append(Member(span, {"model": written(model, span), **_batches(flag, around)}, related))
     return tuple(found)
+
+
+def _is_on(flag: Flag) -> bool:
+    """Whether a flag is set to what it is anyway."""
+    return isinstance(flag.value, ast.Constant) and flag.value.value is True
 
 
 def _batches(flag: Flag, around: ast.AST | None) -> dict[str, Setting]:
