@@ -225,3 +225,10 @@ def test_a_loss_divided_by_an_argument_that_the_launch_leaves_at_one(tree, words
     found = of_launch(tree, words, scaled=" / args.gradient_accumulation_steps")
     assert [each for each in found if "the loss is divided by" in each] == found
     assert bool(found) is told
+
+
+def test_the_longest_sample_is_a_field_of_ones_own_class_too(tree):
+    field = "    learning_rate: float = 1e-5\n    model_max_length: int = 512\n"
+    of_launch(tree, program=OWN.replace("    learning_rate: float = 1e-5\n", field))
+    (run,) = check(["run.sh"]).runs
+    assert run.plan.integer("data.sequence_length") == 512
