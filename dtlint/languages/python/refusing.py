@@ -1,5 +1,5 @@
-"""Whether code certainly stops by how two numbers of its arguments compare: an assert, a condition that raises, or a
-function that is called with the comparison (`ensure_valid(args.one <= args.other)`).
+"""Whether code certainly stops by how two numbers of its arguments compare: an assert, a condition that raises, a call
+that is handed the comparison (`ensure_valid(args.one <= args.other)`).
 """
 
 from __future__ import annotations

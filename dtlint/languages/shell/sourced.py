@@ -1,4 +1,4 @@
-"""What a sourced file that is not at hand, or an `export` of unknown words, leaves open: the variables that it may set."""
+"""What a sourced file that is not at hand, or an `export` of unknown words, leaves open: variables that it may set."""
 
 from __future__ import annotations
 
