@@ -143,3 +143,92 @@ def test_what_the_class_recomputes_needs_no_search_for_unused_parameters(tree, r
     settings(tree, f"gradient_checkpointing: bool = field(default={recomputes})")
     rules = {each.rule for each in check(["run.sh"]).findings}
     assert ("ddp-find-unused-overhead" in rules) is found
+
+
+OWN = """from dataclasses import dataclass
+from accelerate import Accelerator
+from transformers import HfArgumentParser
+from net import Net, batches, optimizer
+{brought}
+
+
+@dataclass
+class TrainingArguments{base}:
+    gradient_accumulation_steps: int = 1
+    per_device_train_batch_size: int = 2
+    learning_rate: float = 1e-5
+
+
+(args,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()
+accelerator = Accelerator()
+model, optimizer, batches = accelerator.prepare(Net(), optimizer, batches)
+for batch in batches:
+    accelerator.backward(model(batch){scaled})
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+ENGINE = '{"train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 4, "bf16": {"enabled": true}}\n'
+ACCELERATE = """distributed_type: DEEPSPEED
+num_machines: 1
+num_processes: 4
+deepspeed_config: {deepspeed_config_file: ds.json, zero3_init_flag: false}
+"""
+
+
+HANDED_ON = OWN.partition("accelerator =")[0] + "from elsewhere import fit\n\nfit(Net(), args, batches)\n"
+
+
+def of_launch(
+    tree, words: str = "", brought: str = "", base: str = "", scaled: str = "", program: str = OWN
+) -> list[str]:
+    program = program.format(brought=brought, base=base, scaled=scaled)
+    launch = f"accelerate launch --config_file acc.yaml train.py --learning_rate 2e-5 {words}\n"
+    tree({"train.py": program, "ds.json": ENGINE, "acc.yaml": ACCELERATE, "run.sh": launch})
+    return [each.message for each in check(["run.sh"]).findings if each.rule == "grad-accum-conflict"]
+
+
+@pytest.mark.parametrize(
+    ("brought", "base"),
+    [("", ""), ("", "(object)"), ("import abc", "(abc.ABC)"), ("class Base:\n    seed: int = 1", "(Base)")],
+)
+def test_a_class_that_only_has_the_name_of_the_trainers_is_compared_with_nothing(tree, brought, base):
+    assert of_launch(tree, "", brought, base) == []
+    assert of_launch(tree, "--gradient_accumulation_steps 8", brought, base) == []
+
+
+@pytest.mark.parametrize(
+    ("brought", "base"),
+    [
+        ("import transformers", "(transformers.TrainingArguments)"),
+        ("from transformers import TrainingArguments as Theirs", "(Theirs)"),
+        ("from elsewhere import Base", "(Base)"),
+    ],
+)
+def test_a_class_that_has_the_trainers_fields_or_may_have_them_is(tree, brought, base):
+    found = of_launch(tree, "", brought, base, program=HANDED_ON)
+    assert any("the Trainer refuses" in each for each in found)
+
+
+@pytest.mark.parametrize("words", ["", "--gradient_accumulation_steps 8"])
+def test_the_trainers_arguments_in_a_loop_of_ones_own_are_compared_with_nothing(tree, words):
+    assert of_launch(tree, words, "import transformers", "(transformers.TrainingArguments)") == []
+
+
+def test_the_loop_of_a_trainer_that_builds_on_theirs_is_the_trainers(tree):
+    own = "import transformers\n\n\nclass Mine(transformers.Trainer):\n    pass"
+    found = of_launch(tree, "--gradient_accumulation_steps 8", own, "(transformers.TrainingArguments)")
+    assert any("the Trainer refuses" in each for each in found)
+
+
+@pytest.mark.parametrize(("words", "told"), [("", False), ("--gradient_accumulation_steps 8", True), ("$MORE", True)])
+def test_a_loss_divided_by_an_argument_that_the_launch_leaves_at_one(tree, words, told):
+    found = of_launch(tree, words, scaled=" / args.gradient_accumulation_steps")
+    assert [each for each in found if "the loss is divided by" in each] == found
+    assert bool(found) is told
+
+
+def test_the_longest_sample_is_a_field_of_ones_own_class_too(tree):
+    field = "    learning_rate: float = 1e-5\n    model_max_length: int = 512\n"
+    of_launch(tree, program=OWN.replace("    learning_rate: float = 1e-5\n", field))
+    (run,) = check(["run.sh"]).runs
+    assert run.plan.integer("data.sequence_length") == 512

@@ -72,6 +72,44 @@ class TestThreadsOfAnOffloadedOptimizer:
         )
         assert severity(tmp_path, "cpu-threads", run__sh=launch, a__yaml=OFFLOADED, train__py=program) == "warning"
 
+    @pytest.mark.parametrize(
+        ("launch", "told"),
+        [
+            ("tune run --nproc_per_node 8 full_finetune_distributed --config a.yaml", None),
+            ("torchrun --nproc_per_node 8 recipes/full_finetune_distributed.py --config a.yaml", None),
+            ("tune run --nproc_per_node 8 full_finetune_distributed --config a.yaml fsdp_cpu_offload=$OFFLOAD", None),
+        ],
+    )
+    def test_a_recipe_may_share_the_cores_out(self, tmp_path: Path, launch: str, told: str | None) -> None:
+        recipe = (
+            "tokenizer: {_component_: torchtune.models.llama3.llama3_tokenizer, path: t, max_seq_len: 2048}\n"
+            "dataset: {_component_: torchtune.datasets.alpaca_dataset, packed: True}\n"
+            "model: {_component_: torchtune.models.llama3_1.llama3_1_8b}\nbatch_size: 1\n"
+            "optimizer: {_component_: torch.optim.AdamW, fused: True}\nfsdp_cpu_offload: True\ndtype: bf16\n"
+        )
+        assert severity(tmp_path, "cpu-threads", run__sh=f"{launch}\n", a__yaml=recipe) == told
+
+    @pytest.mark.parametrize(
+        ("line", "told"),
+        [
+            ("export $(cat .env | xargs)", None),
+            ("export $(grep -v '^#' .env)", None),
+            ("export PATH=$TOOLS:$PATH", "warning"),
+            ("export NAME=$(hostname)", "warning"),
+        ],
+    )
+    def test_words_that_are_not_known_may_export_them(self, tmp_path: Path, line: str, told: str | None) -> None:
+        launch = f"{line}\naccelerate launch --config_file a.yaml train.py --train_batch_size 4\n"
+        assert severity(tmp_path, "cpu-threads", run__sh=launch, a__yaml=OFFLOADED) == told
+
+    def test_a_recipe_of_ones_own_may_share_them_out_the_same_way(self, tmp_path: Path) -> None:
+        launch = "accelerate launch --config_file a.yaml train.py --train_batch_size 4\n"
+        program = (
+            "import torch.distributed\nfrom torchtune import training\ntraining.set_torch_num_threads()\n"
+            "loss.backward()\noptimizer.step()\n"
+        )
+        assert severity(tmp_path, "cpu-threads", run__sh=launch, a__yaml=OFFLOADED, train__py=program) is None
+
     @pytest.mark.parametrize(("threads", "told"), [("12", None), ("1", "warning"), ("$THREADS", None)])
     def test_accelerate_is_told_them_by_a_flag(self, tmp_path: Path, threads: str, told: str | None) -> None:
         launch = f"accelerate launch --config_file a.yaml --num_cpu_threads_per_process {threads} train.py --lr 1e-5\n"

@@ -7,6 +7,7 @@ import pytest
 from dtlint.frameworks import code
 from dtlint.languages.python import link, read_module
 from dtlint.source import Source
+from dtlint.value import Value
 
 HEAD = """
 import os, torch
@@ -230,12 +231,44 @@ def test_a_flag_that_the_forward_pass_has_read_already(built: str, forward: str,
     assert found(LOSS + built + loop(*flag, forward, BACKWARD, step)) == set()
 
 
+def test_a_flag_that_is_only_turned_on_is_as_it_was() -> None:
+    late = loop("loss = model(x)", "model.require_backward_grad_sync = True", BACKWARD)
+    assert found(WRAPPED + late) == set()
+    assert found(WRAPPED + "model.require_backward_grad_sync = False\n" + late) == {"code.late_flags"}
+
+
 def test_a_flag_in_a_loop_that_does_not_count() -> None:
     text = "for x in batches:\n    n = 0\n    while n < 4:\n        {}\n        n += 1\n        loss.backward()\n    opt.step()"
     late = "loss = model(x)\n        model.require_backward_grad_sync = n == 3"
     early = "model.require_backward_grad_sync = n == 3\n        loss = model(x)"
     assert found(WRAPPED + text.format(late)) == {"code.late_flags"}
     assert found(WRAPPED + text.format(early)) == set()
+
+
+@pytest.mark.parametrize(
+    ("steps", "batches"),
+    [
+        ("steps = 1", 1),
+        ("steps = 4", 4),
+        ("steps = 64 // 64", 1),
+        ("steps = settings.steps", None),
+        ("steps = 256 // (8 * dist.get_world_size())", (256, 8)),
+        ("world_size = int(os.environ['WORLD_SIZE'])\nsteps = max(1, 256 // 8 // world_size)", (256, 8)),
+    ],
+)
+@pytest.mark.parametrize(
+    ("loop", "last"), [("for i in range(steps)", "i == steps - 1"), ("for i, x in enumerate(all)", "i % steps == 0")]
+)
+def test_how_many_micro_batches_a_flag_is_late_for(steps: str, batches: object, loop: str, last: str) -> None:
+    text = (
+        f"import torch.distributed as dist\n{WRAPPED}{steps}\n{loop}:\n    loss = model(x)\n"
+        f"    model.require_backward_grad_sync = {last}\n    loss.backward()\nopt.step()\n"
+    )
+    (flag,) = code.collections(link({"train.py": read_module(Source("train.py", HEAD + text))}))["code.late_flags"]
+    told = [
+        found.value if isinstance(found := flag.fields[name], Value) else None for name in ("batches", "total", "each")
+    ]
+    assert told == ([None, *batches] if isinstance(batches, tuple) else [batches, None, None])
 
 
 def test_what_is_exchanged_on_the_wrong_turn_where_the_model_is_wrapped_under_a_condition() -> None:

@@ -181,3 +181,67 @@ Trainer().fit()
 @pytest.mark.parametrize(("after", "parts"), [("pass", True), ("hits = self.all_reduce(hits)", False)])
 def test_what_a_trainer_remembers_of_its_validation(test: str, after: str, parts: bool) -> None:
     assert exits(STOPPER + KEPT.format(after=after, test=test)) == ([test] if parts else [])
+
+
+FIT = """
+accelerator = Accelerator()
+shared = accelerator.prepare(loader)
+def ready(data):
+    return data
+def missed(scores):
+    found = None
+    if sum(scores) > 3:
+        found = torch.ones(1)
+    return found
+scores = []
+for step, batch in enumerate(shared):
+    scores.append(model(batch).item())
+    inputs = ready(batch) if args.include_inputs else None
+    if {test}:
+        dist.barrier()
+    model(batch).sum().backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "cause"),
+    [
+        ("inputs is not None", None),
+        ("ready(batch) is not None", None),
+        ("inputs is None or args.all", None),
+        ('"mask" in ready(batch)', None),
+        ("ready(batch).shape[1] > 512", None),
+        ("ready(batch).dtype == torch.int64", None),
+        ("ready(step) % 100 == 0", None),
+        ("ready(batch).max() > 512", "dealt"),
+        ("sum(scores) > 3", "dealt"),
+        ("missed(scores) is not None", "dealt"),
+    ],
+)
+def test_whether_a_value_is_there_is_no_measure_of_it(test: str, cause: str | None) -> None:
+    text = HEAD + "from accelerate import Accelerator\nfrom options import args\n" + FIT.format(test=test)
+    found = code.collections(link({"train.py": read_module(Source("train.py", text))})).get("code.divergences", ())
+    assert [_plain(each.fields["cause"]) for each in found] == ([] if cause is None else [cause])
+
+
+BOUND = """
+scores = []
+found = None
+for batch in loader:
+    scores.append(model(batch).item())
+if {asked}:
+    found = torch.ones(1)
+if found is not None:
+    dist.barrier()
+for batch in loader:
+    model(batch).sum().backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "cause"), [("sum(scores) > 3", "dealt"), ("rank == 0", "partial"), ("len(scores) > 3", None)]
+)
+def test_a_value_that_is_there_on_some_ranks(asked: str, cause: str | None) -> None:
+    text = HEAD + BOUND.format(asked=asked)
+    found = code.collections(link({"train.py": read_module(Source("train.py", text))})).get("code.divergences", ())
+    assert [_plain(each.fields["cause"]) for each in found] == ([] if cause is None else [cause])

@@ -92,7 +92,7 @@ def asks_for_rdma(plan: Plan) -> FactValue:
 
 @register("launch.shares_cores", "flag", "", (), "deepspeed-launcher")
 def shares_cores(plan: Plan) -> FactValue:
-    """Whether the launcher gives each process its share of the cores, and as many threads."""
+    """Whether the launcher, or the recipe that it starts, gives each process its share of the cores as threads."""
     return bool(plan.collection("launch.bound_cores"))
 
 

@@ -16,3 +16,9 @@ def projection(plan: Plan) -> FactValue:
         if isinstance(width, Value) and isinstance(width.value, int):
             return width.value
     return Unknown("the program builds no output projection of a known width")
+
+
+@register("model.unchecked_positions", "flag", "", (), "megatron-arguments")
+def unchecked_positions(plan: Plan) -> FactValue:
+    """Whether a copy of the framework in the tree takes samples that are longer than the model's positions."""
+    return bool(plan.collection("model.unchecked_positions"))

@@ -27,6 +27,11 @@ def is_made(program: Program, name: str) -> bool:
     return any(_uses(program, module, name) for module in program.modules.values())
 
 
+def is_field_of(program: Program, argument: Argument, ending: str) -> bool:
+    """Whether an argument is a field of a class whose name ends so."""
+    return _class_of(program, argument).endswith(ending)
+
+
 def is_derived(program: Program, argument: Argument, bases: tuple[str, ...]) -> bool:
     """Whether the class that an argument is a field of comes down to one whose name ends so, by bases that the program
     shows.

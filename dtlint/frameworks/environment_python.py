@@ -26,6 +26,10 @@ ANOMALY = ("torch.autograd.set_detect_anomaly", "torch.autograd.detect_anomaly")
 
 THREADS = "torch.set_num_threads"
 """What does for torch's own threads what OMP_NUM_THREADS does."""
+SHARED_OUT = tuple(
+    f"torchtune.{module}.set_torch_num_threads" for module in ("training", "training._distributed", "utils")
+)
+"""What gives torch the cores of the machine over its processes (torchtune training/_distributed.py)."""
 
 _AND, _IS_CALLED = " and ", " is called"
 """What joins the parts of a condition under which a statement is reached, and what one ends in of which no call is
@@ -232,6 +236,9 @@ def _threads(program: Program) -> Iterator[tuple[str, Setting, Span]]:
             yield "OMP_NUM_THREADS", _worked_out(call.head), call.head
         elif count.value != 1:
             yield "OMP_NUM_THREADS", written(str(count.value), call.head), call.head
+    for call in calls(program, SHARED_OUT):
+        if stands(call.place) is not False:
+            yield "OMP_NUM_THREADS", _worked_out(call.head), call.head
 
 
 def _anomalies(program: Program) -> Iterator[Member]:

@@ -25,6 +25,7 @@ from dtlint.runs.mentioned import versions_described, versions_mentioned
 from dtlint.runs.model import OWN_FILES, OWN_PARSER, Launch, Options, Run
 from dtlint.runs.only_ones import with_known_ones
 from dtlint.runs.own_batch import with_own_batch
+from dtlint.runs.own_checks import unchecked_positions
 from dtlint.runs.own_fields import own_fields
 from dtlint.runs.own_groups import with_own_groups
 from dtlint.runs.own_loops import with_own_loops
@@ -66,6 +67,7 @@ def run_of(tree: Tree, options: Options, parts: Parts, launch: Launch | None = N
         readings = (*readings, vendors.read_files(sources))
     readings = (*readings, *versions_mentioned(tree, folders, _claimed(readings)))
     readings = (*readings, *vendored_readings(tree, folders, readings), *own_fields(tree, folders, readings))
+    readings = (*readings, *unchecked_positions(tree, folders, readings))
     sources = tuple(dict.fromkeys((*sources, *(source for source, _ in around))))
     settled = settle(readings, options.at(sources[0].file if sources else None))
     handed = hand_over(readings, settled.settings)

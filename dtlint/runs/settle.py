@@ -72,7 +72,7 @@ def settle(readings: Sequence[Reading], options: Options) -> Settled:
     settings = _sized(settings, options)
     settings.update(_confirmed(settings))
     lost = (member for name, claims in stated.items() for member in _conflicts(name, claims))
-    compared = not starts_engine(readings)
+    compared = not starts_engine(readings) and not _is_looped(settings)
     return Settled(settings, tuple(member for member in lost if compared or not _is_refused(member)))
 
 
@@ -116,6 +116,12 @@ def starts_engine(readings: Sequence[Reading]) -> bool:
     """
     own = (reading for reading in readings if reading.layer == "deepspeed-python" and reading.framework)
     return any(not reading.frontend for reading in own)
+
+
+def _is_looped(settings: Mapping[str, Setting]) -> bool:
+    """Whether a loop with an Accelerator trains, which no Trainer has a part in."""
+    front = settings.get("frontend")
+    return isinstance(front, Value) and front.value == "accelerate"
 
 
 def _is_refused(lost: Member) -> bool:

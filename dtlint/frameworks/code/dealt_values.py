@@ -73,7 +73,10 @@ def _grown_by(node: ast.AST, name: str) -> ast.expr | None:
 
 
 def _targets(loop: ast.For) -> frozenset[str]:
-    return frozenset(node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name))
+    """The names that a loop binds to a batch: not the count of its turns, which all ranks have alike."""
+    counts = any(isinstance(node, ast.Call) and dotted(node.func) == "enumerate" for node in ast.walk(loop.iter))
+    of_batch = loop.target.elts[1:] if counts and isinstance(loop.target, ast.Tuple) else [loop.target]
+    return frozenset(node.id for each in of_batch for node in ast.walk(each) if isinstance(node, ast.Name))
 
 
 def _rests_on(place: Place, names: frozenset[str], levels: int) -> bool | None:

@@ -56,9 +56,16 @@ def _accumulations(program: Program) -> Iterator[Place]:
 
 
 def _member(place: Place) -> Member | None:
+    return None if stands(place) is False else shared_among_ranks(place)
+
+
+def shared_among_ranks(place: Place) -> Member | None:
+    """How often a rank takes its part of a batch that all ranks share, where an expression works that out and rounds it
+    down: `total`, `each` and `least` as above; None for any other expression.
+    """
     inner, least = _unwrapped(place.node)
     quotient = _quotient(place.at(inner))
-    if quotient is None or stands(place) is False:
+    if quotient is None:
         return None
     ranks = [each for each in quotient.under if counts_ranks(each) is True]
     others = [_number(each) for each in quotient.under if each not in ranks]

@@ -53,12 +53,14 @@ _PLAIN = frozenset(
 )
 """Functions and methods whose result is a number of what they are given."""
 _FOLLOWED = frozenset({"dealt", "reduced"})
-"""Causes that count through what an object remembers."""
+"""Causes that count through what an object remembers, and that make values, but not whether there are any."""
+_ALIKE = frozenset({"shape", "ndim", "dtype", "device", "requires_grad", "is_cuda", "layout"})
+"""Attributes of tensors that all ranks have alike: samplers deal every rank as many samples."""
 _DEALING = ("DistributedSampler", "prepare", "prepare_data_loader", "reduce")
 """Calls that deal samples to the ranks, or leave a sum with one."""
 _MOST = 60
 """Most expressions that one condition is followed through."""
-_Key = tuple[int, str | int, tuple[int, ...]]
+_Key = tuple[int, str | int, tuple[int, ...], bool]
 
 
 class Partial(NamedTuple):
@@ -71,42 +73,58 @@ class Partial(NamedTuple):
 
 def known_in_part(place: Place) -> Partial | None:
     """What makes a condition another one on some ranks; None where nothing certainly does. Through what an object
-    remembers only what is measured or reduced counts: who else calls its methods is not in sight.
+    remembers only what is measured or reduced counts: who else calls its methods is not in sight. What is asked only
+    whether it is there at all tells nothing of what a rank has measured.
     """
-    waiting = [_Waiting(place, False)]
+    waiting = [_Waiting(place, False, False)]
     bare = set(map(id, _bare(place.node)))
     seen: set[_Key] = set()
     while waiting and len(seen) < _MOST and place.budget.spend():
-        here, through = waiting.pop()
-        for node in _asked(here.node):
-            key = _key(here, node)
+        here, through, there = waiting.pop()
+        for node, only_there in _asked(here.node, there):
+            key = _key(here, node, only_there)
             if key in seen:
                 continue
             seen.add(key)
-            bar = lone_count(here.at(node))
+            bar = None if only_there else lone_count(here.at(node))
             if bar is not None:
                 return Partial("bar", bar, "only some ranks count here, the others disable it")
-            found = _of_node(here.at(node), id(node) not in bare)
-            if isinstance(found, Partial) and (not through or found.cause in _FOLLOWED):
+            found = _of_node(here.at(node), id(node) not in bare and not only_there)
+            if isinstance(found, Partial) and _counts(found, through, only_there):
                 return found
             parts = [] if isinstance(found, Partial) else found
-            waiting += (_Waiting(part, through) for part in parts)
+            waiting += (_Waiting(part, through, only_there and not _is_test(part)) for part in parts)
             if isinstance(node, ast.Attribute) and not parts:
-                waiting += (_Waiting(part, True) for part in _remembered(here.at(node)))
+                waiting += (
+                    _Waiting(part, True, only_there and not _is_test(part)) for part in _remembered(here.at(node))
+                )
     return None
 
 
-def _key(place: Place, node: ast.AST) -> _Key:
-    """A name where it stands, by the calls that led there."""
+def _counts(found: Partial, through: bool, only_there: bool) -> bool:
+    """Whether a cause makes a difference to what is asked."""
+    return (not through or found.cause in _FOLLOWED) and not (only_there and found.cause in _FOLLOWED)
+
+
+def _is_test(part: Place) -> bool:
+    """Whether a part is a condition, not what is bound under it."""
+    return any(part.node is guard.test for site in part.scope.sites for guard in site.guards)
+
+
+def _key(place: Place, node: ast.AST, only_there: bool) -> _Key:
+    """A name where it stands, by the calls that led there, and what is asked of it."""
     led = tuple(id(frame.call.node) for frame in place.frames)
-    return id(place.scope), id(node) if isinstance(node, ast.Call) else dotted(node), led
+    return id(place.scope), id(node) if isinstance(node, ast.Call) else dotted(node), led, only_there
 
 
 class _Waiting(NamedTuple):
-    """An expression that is yet to be asked, and whether an object remembers it."""
+    """An expression that is yet to be asked, whether an object remembers it, and whether it is asked only if it is
+    there at all (`x is not None`).
+    """
 
     place: Place
     through: bool
+    there: bool
 
 
 def _of_node(place: Place, measured: bool) -> Partial | list[Place]:
@@ -157,19 +175,32 @@ def _property(place: Place) -> list[Place]:
     return _returns_of(place, helper) if helper is not None else []
 
 
-def _asked(expression: ast.AST) -> Iterator[ast.Name | ast.Call | ast.Attribute]:
-    """The names, attributes and calls that an expression rests on, outside of what makes the ranks agree. Of most
-    functions the arguments tell nothing of what they return (a writer that one rank has).
+def _asked(expression: ast.AST, there: bool) -> Iterator[tuple[ast.Name | ast.Call | ast.Attribute, bool]]:
+    """The names, attributes and calls that an expression rests on, outside of what makes the ranks agree, and whether
+    each is asked only if it is there at all, as the whole is (`there`). Of most functions the arguments tell nothing of
+    what they return (a writer that one rank has).
     """
-    waiting = [expression]
+    waiting = [(expression, there)]
     while waiting:
-        node = waiting.pop()
+        node, only_there = waiting.pop()
         if isinstance(node, ast.Call) and _AGREES.search(_last(node)):
             continue
         if isinstance(node, ast.Name | ast.Call) or (isinstance(node, ast.Attribute) and dotted(node)):
-            yield node
+            yield node, only_there
         if not isinstance(node, ast.Call) or _last(node) in _PLAIN:
-            waiting += ast.iter_child_nodes(node)
+            alike = _asks_presence(node) or (isinstance(node, ast.Attribute) and node.attr in _ALIKE)
+            test = node.test if isinstance(node, ast.IfExp) else None
+            waiting += ((part, (only_there or alike) and part is not test) for part in ast.iter_child_nodes(node))
+
+
+def _asks_presence(node: ast.AST) -> bool:
+    """Whether something asks if a value or an entry is there: `x is not None`, `"mask" in batch`."""
+    if not isinstance(node, ast.Compare) or len(node.ops) > 1:
+        return False
+    if isinstance(node.ops[0], ast.Is | ast.IsNot):
+        return isinstance(node.comparators[0], ast.Constant) and node.comparators[0].value is None
+    named = isinstance(node.left, ast.Constant) and isinstance(node.left.value, str)
+    return named and isinstance(node.ops[0], ast.In | ast.NotIn)
 
 
 def _last(node: ast.Call) -> str:

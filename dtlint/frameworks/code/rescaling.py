@@ -16,7 +16,7 @@ from dtlint.languages.python.bindings import dotted, last_word
 from dtlint.languages.python.constants import evaluate
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.places import Budget, Place, place_of
-from dtlint.languages.python.program import Program
+from dtlint.languages.python.program import Program, declared_argument, given_argument
 from dtlint.languages.python.reach import stands
 from dtlint.value import Value
 
@@ -86,14 +86,20 @@ def _made_with(owner: Place) -> bool:
 
 def _size(divisor: Place) -> dict[str, str]:
     """Whether a divisor is 1, and its last name, by which files may set it: what an object of the program holds, a
-    config or the command line may change.
+    config may change, or the command line where its words are not all known.
     """
     found, node = evaluate(divisor._replace(budget=Budget())), divisor.node
     key = _last_name(node)
     number = found.value if isinstance(found, Value) and isinstance(found.value, int) else None
-    if number is None or (number == 1 and isinstance(node, ast.Attribute)):
+    if number is None or (number == 1 and isinstance(node, ast.Attribute) and not _is_left_out(divisor.program, key)):
         return {"ones": "perhaps", "key": key}
     return {"ones": "yes" if number == 1 else "no", "key": key}
+
+
+def _is_left_out(program: Program, name: str) -> bool:
+    """Whether the program declares an argument that the launch, whose words are all known, leaves as it is."""
+    given, known = given_argument(program, name)
+    return known and given is None and declared_argument(program, name) is not None
 
 
 def _last_name(node: ast.AST) -> str:

@@ -1,7 +1,7 @@
 """torchtune's configs, and `tune run`, which starts a recipe by them: on one device, or under torchrun.
 
 torchtune bd2a0fc (0.7) torchtune/_cli/run.py, recipes/full_finetune_distributed.py and lora_finetune_distributed.py,
-torchtune/training/_distributed.py.
+torchtune/training/_distributed.py, which share a machine's cores out among its processes where FSDP offloads.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _read(documents: Sequence[Document], words: Sequence[Word], *, single: bool)
         framework="pytorch" if single else "fsdp",
         frontend="torchtune",
         open=hidden(roots, words),
-        collections=_refused(keys),
+        collections={**_refused(keys), **({} if single else _bound_cores(keys))},
         role="" if place is None or not documents or _trains(keys) else "other",
     )
 
@@ -246,6 +246,16 @@ def _offload(keys: Keys) -> Iterator[Claim]:
         if told is not None:
             value: Setting = told._replace(value="cpu" if told.value else "none") if isinstance(told, Value) else told
             yield Claim(f"sharding.offload_{what}", value, "fsdp_cpu_offload")
+
+
+def _bound_cores(keys: Keys) -> dict[str, tuple[Member, ...]]:
+    """The switch with which a recipe gives each process its share of the cores, whatever OMP_NUM_THREADS is (`if
+    fsdp_cpu_offload: training.set_torch_num_threads()`, which takes the cores over the processes of the machine).
+    """
+    node = keys.node("fsdp_cpu_offload")
+    if node is None or known(flag(node)) is not True:
+        return {}
+    return {"launch.bound_cores": (Member(node.span, texts(node.span, name="fsdp_cpu_offload")),)}
 
 
 def _degrees(keys: Keys) -> Iterator[Claim]:

@@ -10,10 +10,17 @@ from typing import TypeGuard
 from dtlint.catalog.training_arguments import training_arguments
 from dtlint.frameworks import Claim, Member, Reading
 from dtlint.frameworks import program as programs
-from dtlint.frameworks.argument_classes import is_derived, is_used
+from dtlint.frameworks.argument_classes import is_derived, is_field_of, is_used
 from dtlint.frameworks.arguments import texts
 from dtlint.frameworks.transformers.arguments import REPEATED, read_arguments
-from dtlint.frameworks.transformers.program import ARGUMENTS, SETTINGS, builds_on_trainer, uses_arguments, words_of
+from dtlint.frameworks.transformers.program import (
+    ARGUMENTS,
+    ARGUMENTS_NAME,
+    SETTINGS,
+    builds_on_trainer,
+    uses_arguments,
+    words_of,
+)
 from dtlint.languages.python.program import Program
 from dtlint.languages.traced import Word, literal_word
 from dtlint.value import Origin, Setting, Unknown, Value
@@ -30,13 +37,22 @@ def read(program: Program) -> Reading:
     stood on a command line: as given, else their defaults.
     """
     if not builds_on_trainer(program):
-        return Reading(LAYER)
+        return Reading(LAYER, claims=tuple(_lengths(program)))
     told = {name: value for name, value in _told(program).items() if is_used(program, program.arguments[name])}
     reading = _as_line(program, {name: value for name, value in told.items() if _is_of_trainer(program, name)})
     claims = {claim.setting: claim for claim in (*_numbers(told), *reading.claims)}
     numbers = tuple(_repeated(program, told))
     collections = {**reading.collections, **({ARGUMENTS: numbers} if numbers else {})}
     return reading._replace(claims=tuple(claims.values()), collections=collections)
+
+
+def _lengths(program: Program) -> Iterator[Claim]:
+    """The longest sample by a field of the program's own class of such arguments, whatever loop trains by them."""
+    fields = {name: each for name, each in program.arguments.items() if name in _LENGTHS}
+    for name, field in fields.items():
+        value = (program.given or {}).get(name, field.default)
+        if is_field_of(program, field, ARGUMENTS_NAME) and is_used(program, field) and _is_number(value):
+            yield Claim("data.sequence_length", value, name)
 
 
 def _repeated(program: Program, told: Mapping[str, Setting]) -> Iterator[Member]:
@@ -52,7 +68,8 @@ def _told(program: Program) -> dict[str, Setting]:
     """The values of the arguments that the entry script declares, or a module that has to do with the Trainer's:
     another module's parser may belong to another program.
     """
-    own = {module.source for module in program.modules.values() if uses_arguments(module)} | {program.main.source}
+    own = {module.source for module in program.modules.values() if uses_arguments(program, module)}
+    own.add(program.main.source)
     given = program.given or {}
     told = {name: given.get(name, each.default) for name, each in program.arguments.items() if each.place.source in own}
     return {**told, **{name: value for name, value in given.items() if name in program.arguments}}

@@ -10,6 +10,7 @@ from dtlint.frameworks import GROUPING, Claim, Member, NamedFile, Reading
 from dtlint.frameworks import program as programs
 from dtlint.frameworks.adapters_python import adapter_claims
 from dtlint.frameworks.arguments import texts
+from dtlint.frameworks.code.loss_factors import is_handed_over
 from dtlint.frameworks.code.ranks import is_alone
 from dtlint.frameworks.deepspeed.dicts import written_dict
 from dtlint.frameworks.pytorch.checkpointing import variant
@@ -22,7 +23,9 @@ from dtlint.frameworks.transformers.registering import registrations
 from dtlint.frameworks.transformers.spreading import spread_models
 from dtlint.languages.python.calls import Call, argument, calls, passed
 from dtlint.languages.python.constants import evaluate
-from dtlint.languages.python.program import Program, imports_from
+from dtlint.languages.python.names import qualified
+from dtlint.languages.python.places import place_of
+from dtlint.languages.python.program import Program, definition, imports_from
 from dtlint.languages.python.reach import stands
 from dtlint.languages.python.tree import Guard, Module
 from dtlint.languages.traced import Piece, Word, literal_word
@@ -98,21 +101,56 @@ def builds_on_trainer(program: Program) -> bool:
 
 def _frontend(program: Program, configs: list[Call]) -> str:
     """A class of its own may stand between the program and the Trainer; then the name of the arguments' class tells."""
-    found = [*configs, *_standing(program, (*_TRAINERS, *_TRL_TRAINERS))]
+    trainers = _standing(program, (*_TRAINERS, *_TRL_TRAINERS))
+    if not trainers and _has_own_loop(program):
+        return "accelerate"
+    found = [*configs, *trainers]
     if found:
         return "trl" if any(call.name.startswith("trl.") for call in found) else "transformers"
-    if any(map(uses_arguments, program.modules.values())):
+    if any(uses_arguments(program, module) for module in program.modules.values()):
         return "transformers"
     return "accelerate" if _standing(program, _ACCELERATOR) else ""
 
 
-def uses_arguments(module: Module) -> bool:
+def _has_own_loop(program: Program) -> bool:
+    """Whether a program goes backward by an Accelerator that it builds, and no class of it builds on a Trainer: it may
+    take the Trainer's arguments, and nothing compares them with DeepSpeed's config (transformers
+    integrations/deepspeed.py, trainer_config_finalize, which the Trainer calls).
+    """
+    if not _standing(program, _ACCELERATOR) or _builds_on_a_trainer(program):
+        return False
+    sites = ((module, site) for module in program.modules.values() for site in module.called.get("backward", ()))
+    return any(is_handed_over(place) for place in (place_of(program, *each) for each in sites) if stands(place))
+
+
+def _builds_on_a_trainer(program: Program) -> bool:
+    scopes = (scope for module in program.modules.values() for scope in module.definitions.values())
+    bases = (base for scope in scopes if isinstance(scope.node, ast.ClassDef) for base in scope.node.bases)
+    return any(_name(base).endswith("Trainer") for base in bases)
+
+
+def uses_arguments(program: Program, module: Module) -> bool:
     """Whether a module does something with arguments of the Trainer; one that only imports them hands them on, as the
-    front page of a library does.
+    front page of a library does, and a class of the program that builds on nothing holds its own.
     """
     if ARGUMENTS_NAME not in module.source.text:
         return False
-    return any(_name(node).endswith(ARGUMENTS_NAME) for node in ast.walk(module.top.node))
+    named = (node for node in ast.walk(module.top.node) if _name(node).endswith(ARGUMENTS_NAME))
+    return any(not _is_own_class(program, module, node) for node in named)
+
+
+_PLAIN_BASES = frozenset(("object", "abc.ABC", "typing.NamedTuple", "typing.Protocol", "pydantic.BaseModel"))
+"""Classes that a class of arguments may build on without having the Trainer's."""
+_MOST_BASES = 6
+
+
+def _is_own_class(program: Program, module: Module, node: ast.AST, left: int = _MOST_BASES) -> bool:
+    """Whether a name means a class that the program defines, all of whose bases it defines too."""
+    names = qualified(module, node, module.top)
+    found = definition(program, module, names[0]) if len(names) == 1 else None
+    if found is None or not isinstance(found.scope.node, ast.ClassDef):
+        return left < _MOST_BASES and len(names) == 1 and names[0] in _PLAIN_BASES
+    return left > 0 and all(_is_own_class(program, found.module, base, left - 1) for base in found.scope.node.bases)
 
 
 def _name(node: ast.AST) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dtlint.languages.shell.assignments import declare, expanded_values
 from dtlint.languages.shell.call import Call
 from dtlint.languages.shell.expand import expand_text, expand_words
+from dtlint.languages.shell.sourced import leave_unset_open
 from dtlint.languages.shell.state import Array, Shell, Verdict
 from dtlint.languages.shell.syntax import Assignment, WordSyntax
 from dtlint.languages.shell.text import Text, known
@@ -26,8 +27,16 @@ def run_export(call: Call) -> None:
             continue
         name = declare(shell, word, value)
         names.extend([name] if name else [])
+        if name is None and not isinstance(word, Assignment):
+            _leave_open(shell, word)
     shell.exported = shell.exported - set(names) if removing else shell.exported | set(names)
     shell.status = Verdict(True)
+
+
+def _leave_open(shell: Shell, word: WordSyntax) -> None:
+    for each in expand_words(shell, (word,)):
+        if each.text is None and not each.shown.partition("=")[0].isidentifier():
+            leave_unset_open(shell, each.pieces)
 
 
 def _export_functions(call: Call) -> None:

@@ -1,4 +1,4 @@
-"""What a sourced file that is not at hand leaves open: the variables that it may set."""
+"""What a sourced file that is not at hand, or an `export` of unknown words, leaves open: variables that it may set."""
 
 from __future__ import annotations
 
@@ -30,6 +30,13 @@ def leave_open(shell: Shell, path: Text, span: Span) -> None:
         return
     why = f"{shell.sourced}, which is sourced, may set it"
     shell.variables = {name: _softened(value, why, span) for name, value in shell.variables.items()}
+
+
+def leave_unset_open(shell: Shell, words: Text) -> None:
+    """Take note that words which are not known name what is exported (`export $(cat .env | xargs)`): what the script
+    does not set itself may be set there.
+    """
+    shell.sourced = _as_written(words)
 
 
 def _is_empty(value: Variable) -> bool:
