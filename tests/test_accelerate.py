@@ -906,7 +906,7 @@ def test_a_config_in_the_home_folder_splits_nothing_under_multi_gpu(tmp_path: Pa
 def test_what_is_not_sharded_under_multi_gpu_has_to_fit(
     tmp_path: Path, command: str, more: str, severity: list[str]
 ) -> None:
-    lines = ("model_name_or_path: Qwen/Qwen2.5-7B", "bf16: true", "gradient_checkpointing: true", "output_dir: out")
+    lines = ("model_name_or_path: Qwen/Qwen2.5-14B", "bf16: true", "gradient_checkpointing: true", "output_dir: out")
     (tmp_path / "sft.yaml").write_text("\n".join((*lines, "per_device_train_batch_size: 1", more)))
     (tmp_path / "run.sh").write_text(f"{command}\n")
     found = check([tmp_path], {"cluster.gpu": "RTX4090-24GB", "cluster.gpu_memory_gib": 24}).findings

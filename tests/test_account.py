@@ -71,7 +71,14 @@ def test_looks_of_other_processes_are_taken_over() -> None:
     for file in PACKAGE.rglob("*.py"):
         text = file.read_text(encoding="utf-8")
         starts = any(
-            word in text for word in ("subprocess.Popen(", "multiprocessing", "os.fork(", "concurrent.futures")
+            word in text
+            for word in (
+                "subprocess.Popen(",
+                "multiprocessing.",
+                "import multiprocessing",
+                "os.fork(",
+                "concurrent.futures",
+            )
         )
         assert not starts or "include(" in text, f"{file} starts a process: its account has to be included"
 

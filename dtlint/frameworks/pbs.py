@@ -35,7 +35,9 @@ class _Part(NamedTuple):
 
 def read_directives(words: Sequence[Word]) -> Reading:
     """What the words of a script's #PBS lines allocate (pbs_resources(7B)): `select` asks for chunks, of which PBS puts
-    several on one machine unless `place` scatters them; `nodes` of older scripts and of Torque asks for machines.
+    several on one machine unless `place` scatters them; `nodes` of older scripts and of Torque asks for machines where
+    it counts their GPUs (sites may pack those of processors alone). Parts without GPUs beside others are no place to
+    train.
 
     The collection `launch.allocation` has `nodes`, known where they are certainly machines, and `chunks`.
     """
@@ -43,10 +45,12 @@ def read_directives(words: Sequence[Word]) -> Reading:
     asked = told.get(_CHUNKS) or told.get(_NODES)
     if not words or asked is None:
         return Reading(LAYER)
-    parts = tuple(_parts(asked))
+    every = tuple(_parts(asked))
+    parts = tuple(each for each in every if each.gpus is not None) or every
     placed = frozenset(re.split(r"[:=]", told[_PLACE].shown)) if _PLACE in told else frozenset()
     chunks = _total(parts, asked)
-    apart = _CHUNKS not in told or bool(placed & _APART) or _is(chunks, 1)
+    machines = _CHUNKS not in told and any(each.gpus is not None for each in parts)
+    apart = machines or bool(placed & _APART) or _is(chunks, 1)
     why = "PBS may put several chunks on one machine; write -l place=scatter"
     nodes = chunks if apart else Unknown(why, "--set cluster.nodes=N", Origin("written", literal_place(asked)))
     claims = [Claim("cluster.nodes", nodes, _CHUNKS if _CHUNKS in told else _NODES), *_gpus(parts, apart)]

@@ -8,7 +8,7 @@ import ast
 from collections.abc import Iterable, Sequence
 
 from dtlint.languages.python.tree import Module, is_start
-from dtlint.runs.programs import module_in, program_of
+from dtlint.runs.programs import is_read, module_in, program_of
 from dtlint.runs.tree import Tree
 from dtlint.source import Source
 
@@ -22,7 +22,7 @@ def import_roots(programs: Sequence[Source], others: Iterable[Source], tree: Tre
     passive = [each for each in programs if not _starts_itself(module_in(tree, each))]
     if not passive:
         return list(programs)
-    importers = dict.fromkeys((*others, *programs))
+    importers = [each for each in dict.fromkeys((*others, *programs)) if is_read(each)]
     imported = {each.path: _imported(each, tree) for each in importers}
     order = {each.path: number for number, each in enumerate(importers)}
     inner = {

@@ -27,7 +27,6 @@ from dtlint.runs.commanded import as_commanded, commands_for
 from dtlint.runs.configs import read_config
 from dtlint.runs.engine_config import of_one_recipe
 from dtlint.runs.follow import Candidate, Follower, hosts_of
-from dtlint.runs.import_roots import import_roots
 from dtlint.runs.kinds import may_be_manifest, may_start
 from dtlint.runs.launches import Found
 from dtlint.runs.lost import is_cut_off, lost_words
@@ -335,7 +334,7 @@ class Joiner:
             for path, source in self._programs.items()
             if path not in used and not functions_in(source, self._follower.tree)
         ]
-        untold = import_roots(lone, self._launched_programs(), self._follower.tree)
+        untold = self._without_imported(lone)
         passed = [(source, words_of(source, self._follower.starts)) for source in untold]
         self._read_ahead(passed)
         found = []
@@ -346,6 +345,13 @@ class Joiner:
                     [(each if each.path in self._follower.configs else source, reading) for each, reading in parts]
                 )
         return found
+
+    def _without_imported(self, lone: list[Source]) -> list[Source]:
+        if not lone:
+            return lone
+        from dtlint.runs.import_roots import import_roots
+
+        return import_roots(lone, self._launched_programs(), self._follower.tree)
 
     def _launched_programs(self) -> list[Source]:
         launches = (each for each in self._launches if not each.companion)

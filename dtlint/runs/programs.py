@@ -66,6 +66,11 @@ def read_program(program: Started, tree: Tree) -> Told:
     return Told(program_problems(entry, tree), program_readings(entry, tree, words))
 
 
+def is_read(entry: Source) -> bool:
+    """Whether a script says anything of training; what others import is not asked."""
+    return marker(entry.text.encode("utf-8", errors="replace"))
+
+
 def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) -> list[tuple[Source, Reading]]:
     """What the script and what it imports from the tree say about the plan, each with the file that it is from.
 
@@ -95,7 +100,7 @@ def program_readings(entry: Source, tree: Tree, words: tuple[Word, ...] | None) 
     from dtlint.frameworks.transformers import program as transformers_python
     from dtlint.frameworks.transformers import wrapped_models
 
-    if not marker(entry.text.encode("utf-8", errors="replace")):
+    if not is_read(entry):
         return [(entry, Reading("program"))]
     program = _with_words(program_of(entry, tree), words)
     readings = [
@@ -171,7 +176,7 @@ def program_problems(entry: Source, tree: Tree) -> tuple[Problem, ...]:
     """Why nothing of a script could be read. Another release of Python may take it, so that no problem is fatal; the
     loader tells which ones none takes.
     """
-    if not marker(entry.text.encode("utf-8", errors="replace")):
+    if not is_read(entry):
         return ()
     problems = module_in(tree, entry).problems
     return tuple(

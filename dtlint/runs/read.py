@@ -132,7 +132,7 @@ def _named_kind(path: Path) -> str:
     """The kind of a file that the user names; text without a tell-tale name may be a script."""
     if not is_there(path):
         return ""
-    known = kind_of(path)
+    known = kind_of(path) if is_file(path) else "shell"
     return known or ("shell" if path.suffix.lower() not in NOT_SCRIPTS and is_script(path) else "")
 
 

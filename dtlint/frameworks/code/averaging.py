@@ -57,10 +57,10 @@ def averaged_losses(program: Program) -> tuple[Member, ...]:
             place = place_of(program, module, site)
             for member in _of_loss(place) if stands(place) is not False else ():
                 found.setdefault((member.place.path, member.place.start), member)
-    if found and scales_gradients(program):
-        found = {}
-    members = (*found.values(), *_divided_gradients(program))
-    return members or tuple(reduced_statistics(program))
+    divided = tuple(_divided_gradients(program))
+    if scales_gradients(program):
+        return divided
+    return (*found.values(), *divided) or tuple(reduced_statistics(program))
 
 
 def _of_loss(backward: Place) -> Iterator[Member]:

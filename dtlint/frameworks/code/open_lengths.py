@@ -179,7 +179,7 @@ def _grown(place: Place, name: str, levels: int) -> Span | None:
     bindings = place.scope.bindings.get(name, [])
     begins = [each for each in bindings if not isinstance(each.node, ast.AugAssign)]
     whole = [each.node for each in begins if _is_empty(each)]
-    if len(begins) != 1 or len(whole) != 1 or _is_held(place.scope, name):
+    if len(begins) != 1 or len(whole) != 1 or is_held(place.scope, name):
         return None
     found = (_decided(place, name, site, levels) for site in place.scope.sites if _adds(site.node, name))
     return next((span for span in found if span is not None), None)
@@ -197,14 +197,18 @@ def _is_empty(binding: Binding) -> bool:
     )
 
 
-def _is_held(scope: Scope, name: str) -> bool:
+def is_held(scope: Scope, name: str) -> bool:
     """Whether a function asks how long a list is, or hands it to what may change that: it may fill it up, or cut it."""
     for site in scope.sites:
         node = site.node
         given = node.args if isinstance(node, ast.Call) and last_word(node.func) not in _HARMLESS else []
         if any(isinstance(part, ast.Name) and part.id == name for part in given):
             return True
-    asked = (node.test for node in ast.walk(scope.node) if isinstance(node, ast.While | ast.If | ast.IfExp))
+        if isinstance(node, ast.Delete) and any(mentions_any(target, (name,)) for target in node.targets):
+            return True
+    asked = (
+        node.test for node in ast.walk(scope.node) if isinstance(node, ast.While | ast.If | ast.IfExp | ast.Assert)
+    )
     return any(mentions_any(test, (name,)) for test in asked)
 
 

@@ -35,7 +35,7 @@ def reduced_statistics(program: Program) -> Iterator[Member]:
     for call in calls(program, ALL_REDUCE):
         name, division = _averaged(call)
         used = _goes_backward(call.place, name) if division is not None else None
-        if division is not None and used is not None:
+        if division is not None and used is not None and not _is_multiplied(used):
             yield _member(call, name, division, used)
 
 
@@ -72,6 +72,13 @@ def _multiplies(place: Place, node: ast.AST) -> bool:
     if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult) or _is_divisor(place, node):
         return False
     return any(counts_ranks(place.at(side)) is True for side in (node.left, node.right))
+
+
+def _is_multiplied(used: Place) -> bool:
+    """Whether a factor that counts the ranks stands where the loss is taken: `barlow(a, b) * world`."""
+    function = enclosing_function(used.scope)
+    nodes = ast.walk(function.node if function is not None else used.scope.node)
+    return any(_multiplies(used._replace(budget=Budget(), frames=()), part) for part in nodes)
 
 
 def _is_divisor(place: Place, product: ast.BinOp) -> bool:

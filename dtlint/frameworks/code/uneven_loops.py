@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from dtlint.frameworks.code.mentions import passes, picked_by_rank
-from dtlint.frameworks.code.open_lengths import Opened, agreeing_lines, opened, origins
+from dtlint.frameworks.code.open_lengths import Opened, agreeing_lines, is_held, opened, origins
 from dtlint.frameworks.pytorch.names import FSDP1, FSDP2
 from dtlint.languages.python.calls import calls
 from dtlint.languages.python.places import Budget, Place
@@ -40,13 +40,20 @@ def uneven_loops(program: Program) -> Iterator[Uneven]:
     for place, site in passes(program):
         for loop in (loop for loop in site.loops if isinstance(loop, ast.For) and id(loop) not in told):
             here = place._replace(node=loop.iter, guards=(), budget=Budget())
-            if any(line < loop.lineno for line in agreeing_lines(here.scope)):
+            if any(line < loop.lineno for line in agreeing_lines(here.scope)) or _is_cut(here, loop):
                 continue
             found = opened(here)
             own = next(_of_rank(found), None) if found is not None else None
             if found is not None and own is not None:
                 told.add(id(loop))
                 yield Uneven(here, loop, found, own)
+
+
+def _is_cut(place: Place, loop: ast.For) -> bool:
+    """Whether something may end a loop before its list does, or makes the list as long as it should be."""
+    ends = (ast.Break, ast.Return, ast.Raise)
+    names = {node.id for node in ast.walk(loop.iter) if isinstance(node, ast.Name)}
+    return any(isinstance(node, ends) for node in ast.walk(loop)) or any(is_held(place.scope, name) for name in names)
 
 
 def _of_rank(found: Opened) -> Iterator[Place]:
