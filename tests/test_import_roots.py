@@ -37,7 +37,7 @@ def test_what_nothing_imports_is_read_alone(tmp_path: Path) -> None:
 
 
 def test_what_is_imported_on_the_way_through_another_file_is_read_with_the_program(tmp_path: Path) -> None:
-    files = {"parts.py": LIBRARY, "between.py": "from parts import Learner\n", "learn.py": "import between\n"}
+    files = {"parts.py": LIBRARY, "between.py": "from parts import Learner\n", "learn.py": "import torch.distributed\nimport between\n"}
     assert roots(tmp_path, files) == ["learn.py"]
 
 
@@ -60,3 +60,12 @@ def test_what_cannot_be_read_is_told_of(tmp_path: Path) -> None:
 def test_of_files_that_import_each_other_the_first_stays(tmp_path: Path) -> None:
     files = {"parts.py": "import more\n" + LIBRARY, "more.py": "import parts\n" + LIBRARY}
     assert roots(tmp_path, files) == ["parts.py"]
+
+
+def test_a_file_that_says_nothing_of_training_is_left_to_others(tmp_path: Path) -> None:
+    files = {"parts.py": "class Learner:\n    pass\n", "learn.py": PROGRAM}
+    assert roots(tmp_path, files) == ["parts.py", "learn.py"]
+
+
+def test_what_a_file_imports_that_is_not_read_itself_is_read_alone(tmp_path: Path) -> None:
+    assert roots(tmp_path, {"parts.py": LIBRARY, "start.py": "import parts\n"}) == ["parts.py", "start.py"]

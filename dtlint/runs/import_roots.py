@@ -5,7 +5,7 @@ themselves. What another one imports is read with it.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from dtlint.languages.python.tree import Module, is_start
 from dtlint.runs.programs import is_read, module_in, program_of
@@ -19,22 +19,19 @@ def import_roots(programs: Sequence[Source], others: Iterable[Source], tree: Tre
     """The `programs` that no other one of them and none of the `others` imports, and those that start themselves. Of
     files that import each other the first one stays.
     """
-    passive = [each for each in programs if not _starts_itself(module_in(tree, each))]
+    passive = {each.path for each in programs if is_read(each) and not _starts_itself(module_in(tree, each))}
     if not passive:
         return list(programs)
     importers = [each for each in dict.fromkeys((*others, *programs)) if is_read(each)]
     imported = {each.path: _imported(each, tree) for each in importers}
-    order = {each.path: number for number, each in enumerate(importers)}
-    inner = {
-        each.path
-        for each in passive
-        if any(
-            each.path in imported[path] and (path not in imported[each.path] or order[path] < order[each.path])
-            for path in order
-            if path != each.path
-        )
-    }
-    return [each for each in programs if each.path not in inner]
+    return [each for each in programs if each.path not in passive or not _is_inner(each.path, imported)]
+
+
+def _is_inner(path: str, imported: Mapping[str, frozenset[str]]) -> bool:
+    """Whether another file imports one; of two that import each other, whether it is the later one."""
+    order = list(imported)
+    importers = [each for each in order if each != path and path in imported[each]]
+    return any(each not in imported[path] or order.index(each) < order.index(path) for each in importers)
 
 
 def _imported(entry: Source, tree: Tree) -> frozenset[str]:
