@@ -84,6 +84,12 @@ def test_a_statistic_that_is_averaged_without_gradients(changed: dict[str, str],
         {"made": "c = a.detach().mean(0)", "loss": "(a - c).pow(2).sum()"},
         {"summed": f"with torch.no_grad():\n            {SUMMED}".replace("\n        dist", "\n            dist")},
         {"summed": f"{SUMMED}\n        c = c * dist.get_world_size()"},
+        {"summed": "c = c / dist.get_world_size()\n        dist.all_reduce(c, dist.ReduceOp.SUM, self.group_of_pairs)"},
+        {"summed": "c = c / dist.get_world_size()\n        dist.all_reduce(c, dist.ReduceOp.SUM, self.pairs)"},
+        {"used": CALLED.replace("criterion(a, b)", "criterion(a, b) * dist.get_world_size()")},
+        {
+            "used": f"{CALLED}\n    loss.backward()\n    [p.grad.mul_(dist.get_world_size()) for p in model.parameters()]"
+        },
         {"loss": "(a - b).pow(2).sum()"},
         {"loss": "(a - b).pow(2).sum(), c"},
         {"used": "with torch.no_grad():\n        a, b = model(x), model(y)\n    loss = criterion(a, b)"},

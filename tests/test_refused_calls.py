@@ -131,9 +131,17 @@ def test_what_another_way_leads_to_is_told(tmp_path: Path, before: str, after: s
     assert severities(tmp_path, program)["fsdp1-clip-grad"] == "error"
 
 
-def test_an_error_that_is_caught_ends_nothing(tmp_path: Path) -> None:
-    caught = "None\n    try:\n        policy = CALLED\n    except TypeError:\n        policy = HANDED"
-    program = WRAPPED.replace("POLICY", caught.replace("CALLED", CALLED).replace("HANDED", HANDED))
+@pytest.mark.parametrize(
+    "caught",
+    [
+        "None\n    try:\n        policy = CALLED\n    except TypeError:\n        policy = HANDED",
+        "HANDED\n    with contextlib.suppress(TypeError):\n        policy = CALLED",
+    ],
+)
+def test_an_error_that_is_caught_ends_nothing(tmp_path: Path, caught: str) -> None:
+    program = "import contextlib\n" + WRAPPED.replace(
+        "POLICY", caught.replace("CALLED", CALLED).replace("HANDED", HANDED)
+    )
     told = severities(tmp_path, program)
     assert "missing-setting" not in told
     assert told["fsdp1-clip-grad"] == "error"

@@ -165,3 +165,17 @@ def test_ranks_that_join_when_they_are_done() -> None:
 
 def test_nothing_exchanges() -> None:
     assert found(change=("fully_shard(Net().cuda())", "Net().cuda()")) == []
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [
+        f"del samples[64:]\n    {PARTS}",
+        f"assert len(samples) == 64\n    {PARTS}",
+        f"while len(samples) < 64:\n        samples.append(samples[0])\n    {PARTS}",
+        "for number, sample in enumerate(samples):\n        if number >= 64:\n            break\n        learn(sample)",
+    ],
+    ids=["cut", "asserted", "filled up", "left"],
+)
+def test_loops_that_end_early_and_lists_that_are_made_as_long_as_they_should_be(turns: str) -> None:
+    assert found(turns) == []

@@ -28,6 +28,8 @@ from dtlint.source import Edit, Span
 from dtlint.value import Value
 
 _MAX_DEPTH = 12
+_BEFORE_GROUP = 2
+"""Arguments of an all_reduce before its group: the tensor and the operation."""
 AVERAGING = (*DDP, *FSDP1, *FSDP2, "deepspeed.initialize")
 """What wraps a model so that its gradients are averaged."""
 _WORLD = re.compile(
@@ -213,9 +215,15 @@ def _summed(place: Place, name: str) -> Span | None:
 def sums_over_ranks(call: Call) -> bool:
     """Whether an all_reduce sums, and over all ranks."""
     node = call.place.node
+    if isinstance(node, ast.Call) and len(node.args) > _BEFORE_GROUP and not _is_none(node.args[_BEFORE_GROUP]):
+        return False
     given = [*node.args[1:], *(item.value for item in node.keywords)] if isinstance(node, ast.Call) else []
     words = [call.place.module.text(item) for item in given]
     return not any(word in text for text in words for word in ("AVG", "MAX", "MIN", "group"))
+
+
+def _is_none(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 def bound(place: Place, name: str) -> Iterator[tuple[Place, Binding]]:

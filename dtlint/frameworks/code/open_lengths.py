@@ -204,8 +204,9 @@ def is_held(scope: Scope, name: str) -> bool:
         given = node.args if isinstance(node, ast.Call) and last_word(node.func) not in _HARMLESS else []
         if any(isinstance(part, ast.Name) and part.id == name for part in given):
             return True
-        if isinstance(node, ast.Delete) and any(mentions_any(target, (name,)) for target in node.targets):
-            return True
+    cut = (target for node in ast.walk(scope.node) if isinstance(node, ast.Delete) for target in node.targets)
+    if any(mentions_any(target, (name,)) for target in cut):
+        return True
     asked = (
         node.test for node in ast.walk(scope.node) if isinstance(node, ast.While | ast.If | ast.IfExp | ast.Assert)
     )

@@ -15,8 +15,9 @@ from difflib import get_close_matches
 
 from dtlint.frameworks import Member
 from dtlint.frameworks.arguments import texts
+from dtlint.frameworks.code.with_blocks import with_blocks
 from dtlint.frameworks.pytorch.names import DDP, FSDP1, FSDP2
-from dtlint.languages.python.bindings import dotted
+from dtlint.languages.python.bindings import dotted, last_word
 from dtlint.languages.python.callers import callers
 from dtlint.languages.python.calls import Call, calls
 from dtlint.languages.python.places import Place, place_of
@@ -48,6 +49,8 @@ _OTHER_WRAPPERS = frozenset({"Accelerator", "Fabric", "Trainer", "all_reduce"})
 """Words of what has the ranks exchange gradients beside the calls that are looked at."""
 _LEAVING = frozenset({"exit", "_exit", "sys.exit", "os._exit", "quit"})
 _MOST_LEVELS = 2
+_MOST_CALLS_OUT = 4
+"""Calls that lead to a refused one and are asked whether they catch the error; behind more nobody knows."""
 _MOST_ENDS = 20
 
 
@@ -100,17 +103,25 @@ def _ends(program: Program, place: Place) -> bool:
 
 
 def _is_caught(program: Program, module: Module, node: ast.AST, place: Place, level: int) -> bool:
-    """Whether an error at a node is caught, and the program goes on: in its function, or around what calls this."""
+    """Whether an error at a node may be caught, and the program go on: in its function, or around what calls this."""
     tries = (each for each in ast.walk(module.top.node) if isinstance(each, ast.Try) and each.handlers)
     if any(_holds(each.body, node) and not all(map(_leaves, each.handlers)) for each in tries):
         return True
+    if any(_holds(block.body, node) and _suppresses(block) for block in with_blocks(place)):
+        return True
     function = enclosing_function(place.scope)
-    if function is None or level == _MOST_LEVELS:
-        return False
+    around = callers(program, Definition(module, function)) if function is not None else ()
+    if level == _MOST_CALLS_OUT:
+        return bool(around)
     return any(
-        _is_caught(program, around, site.node, place_of(program, around, site), level + 1)
-        for around, site in callers(program, Definition(module, function))
+        _is_caught(program, outer, site.node, place_of(program, outer, site), level + 1) for outer, site in around
     )
+
+
+def _suppresses(block: ast.With) -> bool:
+    """`with contextlib.suppress(TypeError):`"""
+    entered = (item.context_expr for item in block.items)
+    return any(isinstance(each, ast.Call) and last_word(each.func) in ("suppress", "raises") for each in entered)
 
 
 def _holds(body: list[ast.stmt], node: ast.AST) -> bool:

@@ -12,6 +12,7 @@ from dtlint.languages.python.calls import calls
 from dtlint.languages.python.places import Budget, Place
 from dtlint.languages.python.program import Program
 from dtlint.languages.python.reach import stands
+from dtlint.languages.python.tree import Scope
 from dtlint.record import NamedTuple
 
 _GATHERING = (*FSDP1, *FSDP2, "deepspeed.initialize")
@@ -52,8 +53,25 @@ def uneven_loops(program: Program) -> Iterator[Uneven]:
 def _is_cut(place: Place, loop: ast.For) -> bool:
     """Whether something may end a loop before its list does, or makes the list as long as it should be."""
     ends = (ast.Break, ast.Return, ast.Raise)
-    names = {node.id for node in ast.walk(loop.iter) if isinstance(node, ast.Name)}
-    return any(isinstance(node, ends) for node in ast.walk(loop)) or any(is_held(place.scope, name) for name in names)
+    lists = _names_behind(place.scope, loop.iter)
+    return any(isinstance(node, ends) for node in ast.walk(loop)) or any(is_held(place.scope, name) for name in lists)
+
+
+def _names_behind(scope: Scope, expression: ast.AST) -> set[str]:
+    """The names of a function that an expression rests on, and those that these are made of."""
+    found: set[str] = set()
+    waiting = [expression]
+    while waiting:
+        nodes = list(ast.walk(waiting.pop()))
+        turned = {name for node in nodes if isinstance(node, ast.comprehension) for name in _named(node.target)}
+        names = {node.id for node in nodes if isinstance(node, ast.Name)} - turned - found
+        found |= names
+        waiting += [each.node for name in names for each in scope.bindings.get(name, ()) if each.node is not None]
+    return found
+
+
+def _named(node: ast.AST) -> Iterator[str]:
+    yield from (part.id for part in ast.walk(node) if isinstance(part, ast.Name))
 
 
 def _of_rank(found: Opened) -> Iterator[Place]:
