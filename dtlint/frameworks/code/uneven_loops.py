@@ -58,20 +58,31 @@ def _is_cut(place: Place, loop: ast.For) -> bool:
 
 
 def _names_behind(scope: Scope, expression: ast.AST) -> set[str]:
-    """The names of a function that an expression rests on, and those that these are made of."""
+    """The names of a function that how long an expression is rests on, and those that these are made of."""
     found: set[str] = set()
     waiting = [expression]
     while waiting:
-        nodes = list(ast.walk(waiting.pop()))
-        turned = {name for node in nodes if isinstance(node, ast.comprehension) for name in _named(node.target)}
-        names = {node.id for node in nodes if isinstance(node, ast.Name)} - turned - found
+        names = set(_measured(waiting.pop())) - found
         found |= names
         waiting += [each.node for name in names for each in scope.bindings.get(name, ()) if each.node is not None]
     return found
 
 
-def _named(node: ast.AST) -> Iterator[str]:
-    yield from (part.id for part in ast.walk(node) if isinstance(part, ast.Name))
+def _measured(node: ast.AST) -> Iterator[str]:
+    """The names whose length, or number, decides how long a list is: of `[x[i : i + n] for i in range(0, len(x), n)]`
+    x and n.
+    """
+    parts: list[ast.expr] = []
+    if isinstance(node, ast.Name):
+        yield node.id
+    elif isinstance(node, ast.ListComp | ast.GeneratorExp):
+        parts = [each.iter for each in node.generators]
+    elif isinstance(node, ast.Call):
+        parts = node.args
+    elif isinstance(node, ast.BinOp):
+        parts = [node.left, node.right]
+    for part in parts:
+        yield from _measured(part)
 
 
 def _of_rank(found: Opened) -> Iterator[Place]:
