@@ -62,26 +62,25 @@ def test_a_pipeline_sends_activations_and_their_gradients() -> None:
     assert found == {"pipeline": pytest.approx(2 * 2 * 2048 * 4096 * 16)}
 
 
+FULLY_SHARDED: dict[str, Plain] = {
+    "framework": "fsdp",
+    "parallel.world_size": 8,
+    "sharding.stage": 3,
+    "sharding.reshard_after_forward": True,
+    "precision.reduce": "bf16",
+}
+
+
 def test_full_sharding_gathers_twice_and_scatters_once_for_every_micro_batch() -> None:
-    settings: dict[str, Plain] = {
-        "framework": "fsdp",
-        "parallel.world_size": 8,
-        "sharding.stage": 3,
-        "sharding.reshard_after_forward": True,
-        "precision.reduce": "bf16",
-        "batch.global": 16,
+    assert sent({**FULLY_SHARDED, "batch.global": 16}) == {
+        "data": pytest.approx(3 * 2 * 6.738e9 * 7 / 8 * 2, rel=0.001)
     }
-    assert sent(settings) == {"data": pytest.approx(3 * 2 * 6.738e9 * 7 / 8 * 2, rel=0.001)}
 
 
 @pytest.mark.parametrize(("stored", "width"), [("nf4", 0.52), ("int8", 1.0), ("bf16", 2.0)])
 def test_a_frozen_model_is_gathered_as_it_is_stored(stored: str, width: float) -> None:
     settings: dict[str, Plain] = {
-        "framework": "fsdp",
-        "parallel.world_size": 8,
-        "sharding.stage": 3,
-        "sharding.reshard_after_forward": True,
-        "precision.reduce": "bf16",
+        **FULLY_SHARDED,
         "precision.frozen": stored,
         "batch.global": 16,
         "model.lora_rank": 8,

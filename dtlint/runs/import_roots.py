@@ -5,7 +5,7 @@ themselves. What another one imports is read with it.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from dtlint.languages.python.tree import Module, is_start
 from dtlint.runs.programs import is_read, module_in, program_of
@@ -24,14 +24,14 @@ def import_roots(programs: Sequence[Source], others: Iterable[Source], tree: Tre
         return list(programs)
     importers = [each for each in dict.fromkeys((*others, *programs)) if is_read(each)]
     imported = {each.path: _imported(each, tree) for each in importers}
-    return [each for each in programs if each.path not in passive or not _is_inner(each.path, imported)]
-
-
-def _is_inner(path: str, imported: Mapping[str, frozenset[str]]) -> bool:
-    """Whether another file imports one; of two that import each other, whether it is the later one."""
-    order = list(imported)
-    importers = [each for each in order if each != path and path in imported[each]]
-    return any(each not in imported[path] or order.index(each) < order.index(path) for each in importers)
+    order = {path: number for number, path in enumerate(imported)}
+    inner = {
+        path
+        for importer, within in imported.items()
+        for path in passive & within - {importer}
+        if importer not in imported[path] or order[importer] < order[path]
+    }
+    return [each for each in programs if each.path not in inner]
 
 
 def _imported(entry: Source, tree: Tree) -> frozenset[str]:
