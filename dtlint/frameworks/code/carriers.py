@@ -8,6 +8,7 @@ from dtlint.frameworks.pytorch.step_area import called_function
 from dtlint.languages.python.bindings import dotted, last_word
 from dtlint.languages.python.called import argument_node
 from dtlint.languages.python.places import Place
+from dtlint.languages.python.program import Definition
 from dtlint.record import NamedTuple
 
 _DIFFERENTIABLE = frozenset({
@@ -73,15 +74,24 @@ def carries(place: Place, node: ast.AST, carried: Carried, levels: int = _LEVELS
     return any(carries(place, side, carried, levels) for side in sides)
 
 
+def given_to(
+    place: Place, call: ast.AST, helper: Definition, carried: Carried, levels: int = _LEVELS
+) -> frozenset[str]:
+    """The parameters of a function for which a call passes something with gradients."""
+    names = [name for name, bound in helper.scope.bindings.items() if any(b.kind == "parameter" for b in bound)]
+    passed = {name: argument_node(helper.scope, name, call) for name in names}
+    return frozenset(
+        name for name, item in passed.items() if item is not None and carries(place, item, carried, levels)
+    )
+
+
 def _call_carries(place: Place, node: ast.Call, carried: Carried, levels: int) -> bool:
     """`torch.mm(x, y)`, `x.pow(2)`, `scaled(x)` of a function of the program that returns what it computes from x."""
     helper = called_function(place.at(node)) if levels else None
     if helper is not None:
-        names = [name for name, bound in helper.scope.bindings.items() if any(b.kind == "parameter" for b in bound)]
-        passed = {name: argument_node(helper.scope, name, node) for name in names}
-        given = {name for name, item in passed.items() if item is not None and carries(place, item, carried, levels)}
+        given = given_to(place, node, helper, carried, levels)
         inside = place._replace(module=helper.module, scope=helper.scope, guards=())
-        known = grown(inside, helper.scope.node, Carried(frozenset(given)), levels - 1)
+        known = grown(inside, helper.scope.node, Carried(given), levels - 1)
         returns = [site.node.value for site in helper.scope.sites if isinstance(site.node, ast.Return)]
         made = (value is not None and carries(inside, value, known, levels - 1) for value in returns)
         return bool(given and returns) and all(made)

@@ -8,14 +8,13 @@ import ast
 from collections.abc import Iterator
 
 from dtlint.frameworks import Member
-from dtlint.frameworks.code.carriers import Carried, carries, grown
+from dtlint.frameworks.code.carriers import Carried, carries, given_to, grown
 from dtlint.frameworks.code.loss_factors import counts_ranks, is_averaged, sums_over_ranks
 from dtlint.frameworks.code.objects import is_prepared, kinds
 from dtlint.frameworks.code.passes import around, is_trained, without_gradients
 from dtlint.frameworks.pytorch.exchange import ALL_REDUCE
 from dtlint.frameworks.pytorch.step_area import called_function
 from dtlint.languages.python.bindings import dotted
-from dtlint.languages.python.called import argument_node
 from dtlint.languages.python.calls import Call, calls
 from dtlint.languages.python.instances import instances, with_bases
 from dtlint.languages.python.places import Budget, Place, place_of
@@ -108,9 +107,9 @@ def _goes_backward(sum_: Place, name: str) -> Place | None:
                 helper = _runs(place)
                 if helper is not None and helper.scope is function and is_trained(place, entered):
                     backward = place_of(sum_.program, module, site)
-                    given = _given(place, helper, _of_model(place, around(place, entered)))
+                    given = given_to(place, place.node, helper, _of_model(place, around(place, entered)))
                     averaged = is_averaged(sum_.program, backward)
-                    if given and averaged and _is_made_of(sum_, helper, name, given):
+                    if given and averaged and _is_made_of(sum_, helper, name, Carried(given)):
                         return place
     return None
 
@@ -146,14 +145,6 @@ def _is_pass(place: Place, node: ast.Call) -> bool:
         return False
     model = place._replace(node=node.func, budget=Budget())
     return bool(kinds(model) & _WRAPPED) or is_prepared(model._replace(budget=Budget()))
-
-
-def _given(call: Place, helper: Definition, carried: Carried) -> Carried | None:
-    """The parameters of a function for which a call passes something with gradients."""
-    names = {name for name, bound in helper.scope.bindings.items() if any(each.kind == "parameter" for each in bound)}
-    passed = {name: argument_node(helper.scope, name, call.node) for name in names}
-    found = frozenset(name for name, node in passed.items() if node is not None and carries(call, node, carried))
-    return Carried(found) if found else None
 
 
 def _is_made_of(sum_: Place, helper: Definition, name: str, given: Carried) -> bool:
