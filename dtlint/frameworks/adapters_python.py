@@ -12,7 +12,7 @@ from dtlint.languages.python.calls import Call, argument, called, calls, passed
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.places import Place
 from dtlint.languages.python.program import Program
-from dtlint.languages.python.reach import reach, stands
+from dtlint.languages.python.reach import reach, standing, stands
 from dtlint.value import Origin, Setting, Unknown, Value, default
 
 _CONFIG, _WRAP = "peft.LoraConfig", "peft.get_peft_model"
@@ -85,7 +85,7 @@ def _saved(call: Call) -> Iterator[Claim]:
 
 def added(program: Program) -> Sequence[Call]:
     """The calls that may add adapters; none where each waits for an argument that the launch does not pass."""
-    found = [call for call in calls(program, _LORA) if stands(call.place) is not False]
+    found = standing(program, _LORA)
     return [] if all(map(_waits, found)) and not _asks(program) else found
 
 

@@ -10,13 +10,13 @@ from dtlint.frameworks import Claim
 from dtlint.frameworks.code.ranks import asks_for_ranks, is_alone
 from dtlint.frameworks.environment_python import assigned, set_anywhere, worked_out
 from dtlint.languages.python.bindings import dotted, last_word
-from dtlint.languages.python.calls import Call, argument, calls, passed
+from dtlint.languages.python.calls import Call, argument, passed
 from dtlint.languages.python.constants import evaluate, undecided
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Place, conditions_at, place_of
 from dtlint.languages.python.program import Program, definition, sites
-from dtlint.languages.python.reach import stands
+from dtlint.languages.python.reach import standing
 from dtlint.languages.python.tree import Binding, Guard, Module, Site
 from dtlint.value import Plain, Setting, Value
 
@@ -39,7 +39,7 @@ def size_claims(program: Program) -> Iterator[Claim]:
     """The ranks that the one process group of a program waits for, where the program tells them itself: torch asks the
     environment only where it is not told (torch/distributed/rendezvous.py, _rendezvous_helper, at 0140b62).
     """
-    found = [call for call in calls(program, _STARTS) if stands(call.place) is not False]
+    found = standing(program, _STARTS)
     spawns = any(not SPAWNING.isdisjoint(module.called) for module in program.modules.values())
     if len(found) != 1 or spawns or found[0].open or not _is_met(found[0].place) or _is_of_one(found[0]):
         return

@@ -16,7 +16,7 @@ from dtlint.languages.python.calls import Call, argument, call_at, called, calls
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.places import Place
 from dtlint.languages.python.program import Program
-from dtlint.languages.python.reach import stands
+from dtlint.languages.python.reach import standing, stands
 from dtlint.value import Value, written
 
 _STARTS = (
@@ -69,7 +69,7 @@ def _meeting_claims(program: Program) -> Iterator[Claim]:
     """That the ranks which a launcher starts meet where the environment says, and the address that the program itself
     sets there before, in the one place that does.
     """
-    found = [call for call in calls(program, GROUPS) if stands(call.place) is not False]
+    found = standing(program, GROUPS)
     modules = program.modules.values()
     if not found or any(not SPAWNING.isdisjoint(module.called) for module in modules):
         return

@@ -13,7 +13,7 @@ from dtlint.frameworks.pytorch.names import converted
 from dtlint.languages.python.calls import Call, argument, calls, passed
 from dtlint.languages.python.places import Place
 from dtlint.languages.python.program import Program
-from dtlint.languages.python.reach import stands
+from dtlint.languages.python.reach import standing, stands
 from dtlint.value import Choice, Origin, Plain, Setting, Unknown, Value
 
 LAYER, UNASKED = "fsdp-plugin-python", "fsdp-plugin-unasked"
@@ -68,7 +68,7 @@ def read_unasked(program: Program) -> Reading:
 
 def _plugin(program: Program) -> Call | None:
     """The one plugin that certainly runs and that an Accelerator is given, if it says how the model is sharded."""
-    found = [call for call in calls(program, _NAMES) if stands(call.place) is not False]
+    found = standing(program, _NAMES)
     taken = any(passed(call, "fsdp_plugin") for call in calls(program, ACCELERATORS))
     if len(found) != 1 or not taken or not stands(found[0].place):
         return None

@@ -11,7 +11,7 @@ from dtlint.frameworks.process_groups import timeout_claims
 from dtlint.frameworks.pytorch.names import DDP_KWARGS
 from dtlint.languages.python.calls import Call, argument, calls, passed
 from dtlint.languages.python.program import Program
-from dtlint.languages.python.reach import stands
+from dtlint.languages.python.reach import standing, stands
 from dtlint.value import Setting, Unknown, Value, default, written
 
 LAYER = "accelerator-python"
@@ -45,7 +45,7 @@ def _counted(program: Program) -> Iterator[Member]:
     """The collection `code.accelerators`: of the one Accelerator, the accumulation that it has (`value`), be it the 1
     that it takes unasked, and what that is called (`name`).
     """
-    found = [call for call in calls(program, ACCELERATORS) if stands(call.place) is not False]
+    found = standing(program, ACCELERATORS)
     if len(found) != 1:
         return
     value, name = _accumulation(program, found[0])
@@ -57,7 +57,7 @@ def _counted(program: Program) -> Iterator[Member]:
 
 def _told_to_ddp(program: Program) -> Iterator[Claim]:
     """What the one set of keyword arguments says that Accelerate hands to DDP."""
-    found = [call for call in calls(program, DDP_KWARGS) if stands(call.place) is not False]
+    found = standing(program, DDP_KWARGS)
     for name, setting in _OF_DDP.items() if len(found) == 1 else ():
         value = argument(found[0], name)
         if value is not None:
@@ -66,7 +66,7 @@ def _told_to_ddp(program: Program) -> Iterator[Claim]:
 
 def _degrees(program: Program) -> Iterator[Claim]:
     """The degrees of the one ParallelismConfig of a program that hands it on."""
-    found = [call for call in calls(program, _PARALLELISM) if stands(call.place) is not False]
+    found = standing(program, _PARALLELISM)
     handed = any(_HANDED in module.source.text for module in program.modules.values())
     if len(found) != 1 or not handed or not stands(found[0].place):
         return
@@ -77,7 +77,7 @@ def _degrees(program: Program) -> Iterator[Claim]:
 
 
 def _claims(program: Program) -> Iterator[Claim]:
-    found = [call for call in calls(program, ACCELERATORS) if stands(call.place) is not False]
+    found = standing(program, ACCELERATORS)
     if len(found) != 1:
         return
     value, name = _accumulation(program, found[0])
@@ -89,7 +89,7 @@ def _claims(program: Program) -> Iterator[Claim]:
 
 def _accumulation(program: Program, call: Call) -> tuple[Setting | None, str]:
     """The number that an Accelerator is given itself, or by a plugin, and what it is called."""
-    plugins = [each for each in calls(program, _PLUGINS) if stands(each.place) is not False]
+    plugins = standing(program, _PLUGINS)
     if passed(call, _PLUGIN) and len(plugins) == 1:
         return argument(plugins[0], "num_steps", 0), "GradientAccumulationPlugin(num_steps=...)"
     return argument(call, _COUNT), f"Accelerator({_COUNT}=...)"

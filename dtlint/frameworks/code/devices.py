@@ -19,7 +19,7 @@ from dtlint.languages.python.constants import live_ways
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.places import Place, place_of
 from dtlint.languages.python.program import Program, definition
-from dtlint.languages.python.reach import stands
+from dtlint.languages.python.reach import standing, stands
 from dtlint.languages.python.tree import HERE, Module
 from dtlint.value import Value
 
@@ -76,7 +76,7 @@ def shared_devices(program: Program) -> tuple[Member, ...]:
 
     Only where the program starts NCCL itself and nothing in it, nor a package that it imports, may choose a device.
     """
-    starts = [call for call in calls(program, _STARTS) if stands(call.place) is not False]
+    starts = standing(program, _STARTS)
     if not starts or not all(_is_nccl(call) and not _chooses(call) for call in starts) or _may_choose(program):
         return ()
     found = [*_models(program, starts[0])] or [*_tensors(program, starts[0])]

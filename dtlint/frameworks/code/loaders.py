@@ -20,7 +20,7 @@ from dtlint.languages.python.following import ways
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Place, place_of
 from dtlint.languages.python.program import Program, definition
-from dtlint.languages.python.reach import enclosing_function, stands
+from dtlint.languages.python.reach import enclosing_function, standing, stands
 from dtlint.languages.python.tree import Scope
 from dtlint.value import Unknown, Value
 
@@ -80,7 +80,7 @@ def _dealt_to_all(program: Program) -> Iterator[Member]:
 
 
 def _undealt(program: Program) -> Iterator[Member]:
-    wraps = [call for call in calls(program, AVERAGING) if stands(call.place) is not False]
+    wraps = standing(program, AVERAGING)
     if not wraps or is_left_to_front_end(program) or mentions(program, _DEALT) or _seeds_differ(program):
         return
     for call in _whole(program, trained_loaders(program)):

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dtlint.frameworks import Claim
 from dtlint.frameworks.code.loaders import LOADERS, trained_loaders
 from dtlint.frameworks.code.samplers import is_for_evaluation
-from dtlint.languages.python.calls import Call, argument, calls, passed
+from dtlint.languages.python.calls import Call, argument, passed
 from dtlint.languages.python.program import Program, given_argument
-from dtlint.languages.python.reach import stands
+from dtlint.languages.python.reach import standing
 from dtlint.value import Origin, Setting, Unknown, Value
 
 _MICRO = "batch.micro"
@@ -33,7 +33,7 @@ def _training(program: Program) -> list[Call]:
     """The loaders that loops turn over which go backward; where none is followed so far, all that are not for
     evaluation.
     """
-    found = [call for call in calls(program, LOADERS) if stands(call.place) is not False]
+    found = standing(program, LOADERS)
     trained = trained_loaders(program)
     sure = [call for call in found if id(call.place.node) in trained]
     return [call for call in sure or found if not is_for_evaluation(call)]

@@ -15,7 +15,7 @@ from dtlint.languages.python.bindings import dotted
 from dtlint.languages.python.calls import Call, argument, calls, passed
 from dtlint.languages.python.places import place_of
 from dtlint.languages.python.program import Program
-from dtlint.languages.python.reach import stands
+from dtlint.languages.python.reach import standing, stands
 from dtlint.source import Span
 from dtlint.value import Origin, Setting, Unknown, Value, written
 
@@ -42,7 +42,7 @@ def precision_claims(program: Program) -> Iterator[Claim]:
     """
     if _has_policy(program):
         return
-    known = [call for call in calls(program, AUTOCASTS) if stands(call.place) is not False]
+    known = standing(program, AUTOCASTS)
     found = [call for call in known if _is_on(call) is not False]
     training = [call for call in found if _trains(call)]
     by_apex = next((call.head for call in calls(program, _APEX)), None)

@@ -12,10 +12,10 @@ from dtlint.frameworks.code.mentions import holds_rank, mentions, picked_by_rank
 from dtlint.frameworks.pytorch.exchange import collectives
 from dtlint.frameworks.pytorch.names import FSDP1
 from dtlint.languages.python.bindings import dotted
-from dtlint.languages.python.calls import Call, argument, calls, passed
+from dtlint.languages.python.calls import Call, argument, passed
 from dtlint.languages.python.places import Place, place_of
 from dtlint.languages.python.program import Program
-from dtlint.languages.python.reach import stands
+from dtlint.languages.python.reach import standing, stands
 from dtlint.record import NamedTuple
 from dtlint.source import Span
 from dtlint.value import Value
@@ -80,7 +80,7 @@ def _by_hand(program: Program) -> Exchange | None:
 
 def _by_wrapper(program: Program) -> Exchange | None:
     """FSDP1 with whole copies, which it makes equal where sync_module_states is on and nowhere else."""
-    wraps = [call for call in calls(program, FSDP1) if stands(call.place) is not False]
+    wraps = standing(program, FSDP1)
     strategies = {_strategy(call) for call in wraps}
     name = strategies.pop() if len(strategies) == 1 else ""
     if not name or mentions(program, _BROUGHT):

@@ -19,7 +19,7 @@ from dtlint.languages.python.following import ways
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Place
 from dtlint.languages.python.program import Program
-from dtlint.languages.python.reach import stands
+from dtlint.languages.python.reach import standing, stands
 from dtlint.source import Edit
 from dtlint.value import written
 
@@ -32,7 +32,7 @@ def shard_clips(program: Program) -> tuple[Member, ...]:
     """torch's clip_grad_norm_ on the parameters of a model that is certainly FSDP1 there, or in the objects of a class
     that inherits the method.
     """
-    wraps = [item for item in calls(program, FSDP1) if stands(item.place) is not False]
+    wraps = standing(program, FSDP1)
     found = (_member(call, wraps) for call in calls(program, _CLIPS))
     return tuple(member for member in found if member is not None)
 

@@ -13,12 +13,12 @@ from dtlint.frameworks.code.objects import is_prepared, kinds, makers
 from dtlint.frameworks.code.stages import is_below_stage_3
 from dtlint.frameworks.pytorch.names import FSDP1, FSDP2
 from dtlint.languages.python.bindings import dotted, enclosing_class, last_word
-from dtlint.languages.python.calls import Call, calls, passed
+from dtlint.languages.python.calls import Call, passed
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Budget, Place, place_of
 from dtlint.languages.python.program import Program
-from dtlint.languages.python.reach import enclosing_function, stands
+from dtlint.languages.python.reach import enclosing_function, standing
 from dtlint.record import NamedTuple
 from dtlint.source import Span
 
@@ -48,7 +48,7 @@ def sharded_passes(program: Program) -> Iterator[Pass]:
     """The calls that run a model which FSDP certainly shards and lays together again for each pass, or one that
     DeepSpeed or an Accelerator has wrapped.
     """
-    wraps = [call for call in calls(program, (*FSDP1, *FSDP2)) if stands(call.place) is not False]
+    wraps = standing(program, (*FSDP1, *FSDP2))
     kept = any("reshard_after_forward=False" in wrap.place.module.text(wrap.place.node, 400) for wrap in wraps)
     given = {} if kept else {id(node): wrap.head for wrap in wraps if wrap.name in FSDP2 for node in _made(wrap)}
     others = mentions(program, _OTHER_WRAPPERS) and not mentions(program, _GATHERED)

@@ -15,13 +15,13 @@ from dtlint.frameworks.code.mentions import mentions, passes, turned_over
 from dtlint.frameworks.code.ranks import is_rank
 from dtlint.frameworks.pytorch.names import DDP
 from dtlint.languages.python.bindings import dotted, last_word
-from dtlint.languages.python.calls import Call, call_at, called, calls, passed
+from dtlint.languages.python.calls import Call, call_at, called, passed
 from dtlint.languages.python.constants import evaluate
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import Place
 from dtlint.languages.python.program import Program, definition
-from dtlint.languages.python.reach import stands
+from dtlint.languages.python.reach import standing, stands
 from dtlint.languages.python.tree import Module, Scope, Site
 from dtlint.record import NamedTuple
 from dtlint.source import Span
@@ -88,7 +88,7 @@ def shards(program: Program) -> tuple[Member, ...]:
 
     Only where a loop that goes backward certainly runs to the end of what the rank took.
     """
-    wraps = [call for call in calls(program, AVERAGING) if stands(call.place) is not False]
+    wraps = standing(program, AVERAGING)
     if not wraps or mentions(program, _EQUALISED):
         return ()
     found: dict[tuple[str, int], Member] = {}

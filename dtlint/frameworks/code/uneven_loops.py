@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from dtlint.frameworks.code.mentions import passes, picked_by_rank
 from dtlint.frameworks.code.open_lengths import Opened, agreeing_lines, is_held, opened, origins
 from dtlint.frameworks.pytorch.names import FSDP1, FSDP2
-from dtlint.languages.python.calls import calls
 from dtlint.languages.python.places import Budget, Place
 from dtlint.languages.python.program import Program
-from dtlint.languages.python.reach import stands
+from dtlint.languages.python.reach import standing
 from dtlint.languages.python.tree import Scope
 from dtlint.record import NamedTuple
 
@@ -94,5 +93,4 @@ def _of_rank(found: Opened) -> Iterator[Place]:
 def _may_be_right(program: Program) -> bool:
     """Whether a program lets ranks end early, or exchanges in some passes only."""
     words = {word for module in program.modules.values() for word in module.called}
-    gathers = any(stands(call.place) is not False for call in calls(program, _GATHERING))
-    return "Join" in words or (not gathers and "no_sync" in words)
+    return "Join" in words or ("no_sync" in words and not standing(program, _GATHERING))

@@ -20,7 +20,7 @@ from dtlint.languages.python.constants import evaluate
 from dtlint.languages.python.dicts import unpacked_dict
 from dtlint.languages.python.places import Place, place_of
 from dtlint.languages.python.program import Definition, Program
-from dtlint.languages.python.reach import enclosing_function, stands
+from dtlint.languages.python.reach import enclosing_function, standing, stands
 from dtlint.languages.python.tree import Site
 from dtlint.source import Span
 from dtlint.value import Setting, Value, written
@@ -121,7 +121,7 @@ def searched_recomputations(program: Program) -> tuple[Member, ...]:
     """DDP calls, and arguments that Accelerate hands to DDP, with find_unused_parameters in a program that recomputes
     activations in the reentrant way.
     """
-    wraps = [call for call in calls(program, (*DDP, *DDP_KWARGS)) if stands(call.place) is not False]
+    wraps = standing(program, (*DDP, *DDP_KWARGS))
     found = []
     for call in wraps:
         unused, static = argument(call, "find_unused_parameters"), argument(call, "static_graph")

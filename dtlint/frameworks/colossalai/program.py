@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 
 from dtlint.frameworks import Claim, Reading
 from dtlint.languages.python.callers import called_by_name
-from dtlint.languages.python.calls import Call, argument, call_at, calls, passed
+from dtlint.languages.python.calls import Call, argument, call_at, passed
 from dtlint.languages.python.places import place_of
 from dtlint.languages.python.program import Program
-from dtlint.languages.python.reach import stands
+from dtlint.languages.python.reach import standing, stands
 from dtlint.value import Setting, Unknown, Value, default
 
 LAYER = "pytorch-python"
@@ -32,7 +32,7 @@ def read(program: Program) -> Reading:
     """What the only plugin of this kind says that the program may build."""
     if not any(_CLASS in module.source.text for module in program.modules.values()):
         return Reading(LAYER)
-    found = [call for call in calls(program, _NAMES) if stands(call.place) is not False]
+    found = standing(program, _NAMES)
     if len(found) != 1:
         return Reading(LAYER)
     return Reading(LAYER, found[0].head, tuple(_claims(found[0])), framework="pytorch")

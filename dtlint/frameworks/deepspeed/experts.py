@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from dtlint.frameworks import Claim, Reading
-from dtlint.languages.python.calls import Call, argument, calls
+from dtlint.languages.python.calls import Call, argument
 from dtlint.languages.python.program import Program
-from dtlint.languages.python.reach import stands
+from dtlint.languages.python.reach import standing
 from dtlint.value import Setting, Unknown, Value, default
 
 LAYER = "deepspeed-python"
@@ -26,7 +26,7 @@ def read(program: Program) -> Reading:
     """The experts and their ranks, as far as all layers agree on them; a tensor-parallel rank of an expert is whole."""
     if not any("deepspeed.moe" in module.source.text for module in program.modules.values()):
         return Reading(LAYER)
-    layers = [call for call in calls(program, _LAYERS) if stands(call.place) is not False]
+    layers = standing(program, _LAYERS)
     return Reading(LAYER, claims=tuple(_claims(layers)))
 
 

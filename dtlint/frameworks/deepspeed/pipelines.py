@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dtlint.frameworks import Claim, Reading
-from dtlint.languages.python.calls import Call, argument, calls
+from dtlint.languages.python.calls import Call, argument
 from dtlint.languages.python.program import Program
-from dtlint.languages.python.reach import stands
+from dtlint.languages.python.reach import standing
 from dtlint.value import Setting, Unknown, Value
 
 LAYER = "deepspeed-python"
@@ -30,7 +30,7 @@ def read(program: Program) -> Reading:
     """The stages that a topology or a PipelineModule is given; unknown where they come from out of sight."""
     if not any(_WORD in module.source.text for module in program.modules.values()):
         return Reading(LAYER, claims=tuple(_asked(program)))
-    grids, modules = _live(program, (*_THREE, *_TWO)), _live(program, _MODULES)
+    grids, modules = standing(program, (*_THREE, *_TWO)), standing(program, _MODULES)
     if not grids and not modules and not _derives(program):
         return Reading(LAYER)
     return Reading(LAYER, claims=tuple(_degrees(grids, modules)))
@@ -43,10 +43,6 @@ def _asked(program: Program) -> Iterator[Claim]:
         if given is not None and not (isinstance(given, Value) and given.value in (None, 0, 1)):
             unknown = Unknown(f"--{name} may cut the model into stages", "--set parallel.pipeline=N")
             yield Claim("parallel.pipeline", unknown, f"--{name}")
-
-
-def _live(program: Program, names: tuple[str, ...]) -> list[Call]:
-    return [call for call in calls(program, names) if stands(call.place) is not False]
 
 
 def _derives(program: Program) -> bool:

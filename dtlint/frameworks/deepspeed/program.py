@@ -17,7 +17,7 @@ from dtlint.languages.python.calls import Call, argument, calls, passed
 from dtlint.languages.python.constants import merged
 from dtlint.languages.python.dicts import Passed
 from dtlint.languages.python.program import Program, declared_argument, given_argument
-from dtlint.languages.python.reach import stands
+from dtlint.languages.python.reach import standing, stands
 from dtlint.languages.traced import literal_word
 from dtlint.value import Plain, Setting, Unknown, Value
 
@@ -112,8 +112,7 @@ def spell(setting: str, value: Plain) -> str | None:
 
 def _live(program: Program, names: dict[str, str] | tuple[str, ...]) -> Iterator[Call]:
     """The calls that may be reached, the last one first."""
-    found = [call for call in calls(program, names) if stands(call.place) is not False]
-    yield from reversed(found)
+    yield from reversed(standing(program, names))
 
 
 def _position(name: str) -> int | None:

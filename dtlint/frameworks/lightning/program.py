@@ -31,7 +31,7 @@ from dtlint.languages.python.dicts import Passed
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.places import Place
 from dtlint.languages.python.program import Program
-from dtlint.languages.python.reach import stands
+from dtlint.languages.python.reach import standing, stands
 from dtlint.languages.traced import literal_word
 from dtlint.value import Plain, Setting, Unknown, Value, written
 
@@ -65,7 +65,7 @@ def read(program: Program) -> Reading:
     `code.trainers` has the first call with `devices` and `nodes` as far as they are passed. Of several calls none is
     known to be the one that trains.
     """
-    found = [call for call in calls(program, TRAINERS) if stands(call.place) is not False]
+    found = standing(program, TRAINERS)
     if not found:
         return _from_config(program) or _defaults(program)
     trainers: dict[str, tuple[Member, ...]] = {"code.trainers": (_expected(found[0]),)}
@@ -89,7 +89,7 @@ def _from_config(program: Program) -> Reading | None:
     """The config of which hydra makes the Trainer, where the program has it make objects and hands it no argument of a
     Trainer's itself.
     """
-    made = [call for call in calls(program, _MAKERS) if stands(call.place) is not False]
+    made = standing(program, _MAKERS)
     if not made or any(passed(call, name) for call in made for name in (*_ARGUMENTS, "strategy")):
         return None
     return Reading("program", files=(_config_of(made[0]),))
@@ -152,7 +152,7 @@ def _starts_itself(call: Call) -> Unknown | None:
 
 def _defaults(program: Program) -> Reading:
     """What LightningCLI takes where neither file nor option says otherwise."""
-    found = [call for call in calls(program, _CLIS) if stands(call.place) is not False]
+    found = standing(program, _CLIS)
     given = passed(found[0], "trainer_defaults") if len(found) == 1 else ()
     held = written_dict(given[0].place) if len(given) == 1 else None
     if not found:
@@ -241,7 +241,7 @@ def _kind(held: Plain) -> Kind:
 def _wrapped_by_hand(program: Program, keys: Keys) -> Iterator[Claim]:
     """The layers that a module wraps itself (`configure_model`), beside a strategy that is given no policy."""
     if keys.node(f"{_SECTION}.strategy.init_args.auto_wrap_policy") is None:
-        wraps = [call for call in calls(program, (*_WRAPS, *FSDP1, *FSDP2)) if stands(call.place) is not False]
+        wraps = standing(program, (*_WRAPS, *FSDP1, *FSDP2))
         yield from (Claim("sharding.units", written("wrapped", call.head), "wrap") for call in wraps[:1])
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from dtlint.languages.json_tree import Node, setting
 from dtlint.languages.python.built import LIST, Built, Part
-from dtlint.languages.python.calls import Call, argument, calls
+from dtlint.languages.python.calls import argument
 from dtlint.languages.python.program import Program, config_file
-from dtlint.languages.python.reach import stands
+from dtlint.languages.python.reach import standing
 from dtlint.value import Origin, Setting, Unknown, Value
 
 _TOOLS = "megatron.bridge.training.utils.omegaconf_utils."
@@ -49,14 +49,10 @@ def _setting(part: Part | None) -> Setting | None:
 
 def _paths(program: Program) -> Iterator[Setting | None]:
     """The paths of what is laid over a config somewhere in a program; a file that is None is none."""
-    found = [argument(call, "config_filepath", 1) for call in _standing(program, _FILES)]
-    if any(True for _ in _standing(program, _APPLIES)):
-        found += [argument(call, "file_", 0) for call in _standing(program, _LOADS)]
+    found = [argument(call, "config_filepath", 1) for call in standing(program, _FILES)]
+    if standing(program, _APPLIES):
+        found += [argument(call, "file_", 0) for call in standing(program, _LOADS)]
     return (path for path in found if path is not None and not (isinstance(path, Value) and path.value is None))
-
-
-def _standing(program: Program, names: tuple[str, ...]) -> Iterator[Call]:
-    return (call for call in calls(program, names) if stands(call.place) is not False)
 
 
 def _root(program: Program, path: Setting | None) -> Node | None:

@@ -11,7 +11,7 @@ from dtlint.frameworks.pytorch.names import DDP, FSDP1, FSDP2
 from dtlint.frameworks.pytorch.trained_wraps import agreed, trained
 from dtlint.languages.python.calls import Call, argument, calls, passed
 from dtlint.languages.python.program import Program
-from dtlint.languages.python.reach import stands
+from dtlint.languages.python.reach import standing, stands
 from dtlint.value import Origin, Setting, Value, written
 
 LAYER = "ddp-python"
@@ -21,7 +21,7 @@ _STATIC = "_set_static_graph"
 
 def read(program: Program) -> Reading:
     """What the program's DDP call claims; no framework if there is none, or if FSDP may wrap the model instead."""
-    found = [call for call in calls(program, DDP) if stands(call.place) is not False]
+    found = standing(program, DDP)
     if not found:
         return Reading(LAYER)
     certain = next((item for item in found if stands(item.place)), None)

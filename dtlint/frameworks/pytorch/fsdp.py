@@ -14,7 +14,7 @@ from dtlint.frameworks.pytorch.names import DDP, FSDP1, FSDP2, converted, under
 from dtlint.frameworks.pytorch.trained_wraps import agreed, trained
 from dtlint.languages.python.calls import Call, argument, calls, passed
 from dtlint.languages.python.program import Program
-from dtlint.languages.python.reach import reach, stands
+from dtlint.languages.python.reach import reach, standing, stands
 from dtlint.value import Choice, Option, Origin, Plain, Unknown, Value
 
 LAYER = "fsdp-python"
@@ -37,8 +37,8 @@ def read(program: Program) -> Reading:
     Where a condition that is not decided picks between FSDP and DDP, the claims hold under it and no framework is
     named.
     """
-    second = [call for call in calls(program, FSDP2) if stands(call.place) is not False]
-    first = [call for call in calls(program, FSDP1) if stands(call.place) is not False]
+    second = standing(program, FSDP2)
+    first = standing(program, FSDP1)
     found = second if second and (not first or _certain(second) or not _certain(first)) else first
     if not found:
         return Reading(LAYER)

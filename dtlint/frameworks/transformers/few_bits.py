@@ -10,12 +10,12 @@ from dtlint.frameworks import Claim
 from dtlint.frameworks.pytorch.checkpointing import variant
 from dtlint.frameworks.pytorch.model_loading import LOADERS
 from dtlint.languages.python.bindings import dotted
-from dtlint.languages.python.calls import Call, argument, call_at, called, calls, passed
+from dtlint.languages.python.calls import Call, argument, call_at, called, passed
 from dtlint.languages.python.constants import evaluate
 from dtlint.languages.python.following import ways
 from dtlint.languages.python.places import Place, place_of
 from dtlint.languages.python.program import Program
-from dtlint.languages.python.reach import stands
+from dtlint.languages.python.reach import standing, stands
 from dtlint.value import Origin, Setting, Unknown, Value
 
 _FORMATS = {"load_in_4bit": "nf4", "load_in_8bit": "int8"}
@@ -65,8 +65,8 @@ def _unseen(program: Program, loads: Sequence[Call]) -> Unknown | None:
     """Few bits that something else may ask for: a config that is built somewhere, or a model that is prepared for it
     and whose load is not seen.
     """
-    built = _standing(program, _QUANTIZERS)
-    prepared = [] if loads or _plain_loads(program, loads) else _standing(program, _PREPARERS)
+    built = standing(program, _QUANTIZERS)
+    prepared = [] if loads or _plain_loads(program, loads) else standing(program, _PREPARERS)
     found = next(iter((*built, *prepared)), None)
     reason = "the program may quantize the frozen weights"
     return None if found is None else Unknown(reason, _HOW, Origin("written", found.head))
@@ -87,7 +87,7 @@ def _loads(program: Program) -> Iterator[Call]:
 def _plain_loads(program: Program, loads: Sequence[Call]) -> list[Call]:
     """The loads of language models beside those, which ask for nothing that is known."""
     heads = {load.head for load in loads}
-    return [call for call in _standing(program, LOADERS) if call.head not in heads]
+    return [call for call in standing(program, LOADERS) if call.head not in heads]
 
 
 def _format(call: Call) -> Setting | None:
@@ -124,7 +124,7 @@ def _asked(call: Call) -> Setting | None:
 
 def _prepared(program: Program, stored: Setting) -> Iterator[Claim]:
     """Recomputation as peft turns it on; the model that it prepares has few bits, or it leaves it as it is."""
-    for call in _standing(program, _PREPARERS):
+    for call in standing(program, _PREPARERS):
         on = _switched(call)
         if on is None:
             continue
@@ -149,7 +149,3 @@ def _switched(call: Call) -> bool | None:
     if any(dotted(item.place.node).rpartition(".")[2] == _OF_TRAINER for item in given):
         return None
     return value is None
-
-
-def _standing(program: Program, names: tuple[str, ...]) -> list[Call]:
-    return [call for call in calls(program, names) if stands(call.place) is not False]

@@ -21,12 +21,12 @@ from dtlint.frameworks.transformers.few_bits import few_bits_claims
 from dtlint.frameworks.transformers.references_python import reference_claims
 from dtlint.frameworks.transformers.registering import registrations
 from dtlint.frameworks.transformers.spreading import spread_models
-from dtlint.languages.python.calls import Call, argument, calls, passed
+from dtlint.languages.python.calls import Call, argument, passed
 from dtlint.languages.python.constants import evaluate
 from dtlint.languages.python.names import qualified
 from dtlint.languages.python.places import place_of
 from dtlint.languages.python.program import Program, definition, imports_from
-from dtlint.languages.python.reach import stands
+from dtlint.languages.python.reach import standing, stands
 from dtlint.languages.python.tree import Guard, Module
 from dtlint.languages.traced import Piece, Word, literal_word
 from dtlint.source import Span
@@ -71,7 +71,7 @@ SETTINGS: Mapping[str, str] = {
 def read(program: Program) -> Reading:
     """What the program tells the Trainer; no front end if it has no Trainer. The values of command-line arguments are
     claimed by the reader of the command line."""
-    configs = _standing(program, ARGUMENT_CLASSES)
+    configs = standing(program, ARGUMENT_CLASSES)
     frontend = _frontend(program, configs)
     if not frontend:
         claims = (*_only_model(program), *reference_claims(program))
@@ -91,17 +91,17 @@ def read(program: Program) -> Reading:
 def _grouping(program: Program) -> Iterator[Member]:
     """Unsloth puts a trainer of its own in the place of TRL's, which makes the batch larger."""
     if not imports_from(program, "unsloth"):
-        yield from (Member(call.head, {}) for call in _standing(program, _GROUPING_TRAINERS))
+        yield from (Member(call.head, {}) for call in standing(program, _GROUPING_TRAINERS))
 
 
 def builds_on_trainer(program: Program) -> bool:
     """Whether the Trainer, or one of TRL's that stands on it, trains the program's model."""
-    return _frontend(program, _standing(program, ARGUMENT_CLASSES)) in _OF_TRAINER
+    return _frontend(program, standing(program, ARGUMENT_CLASSES)) in _OF_TRAINER
 
 
 def _frontend(program: Program, configs: list[Call]) -> str:
     """A class of its own may stand between the program and the Trainer; then the name of the arguments' class tells."""
-    trainers = _standing(program, (*_TRAINERS, *_TRL_TRAINERS))
+    trainers = standing(program, (*_TRAINERS, *_TRL_TRAINERS))
     if not trainers and _has_own_loop(program):
         return "accelerate"
     found = [*configs, *trainers]
@@ -109,7 +109,7 @@ def _frontend(program: Program, configs: list[Call]) -> str:
         return "trl" if any(call.name.startswith("trl.") for call in found) else "transformers"
     if any(uses_arguments(program, module) for module in program.modules.values()):
         return "transformers"
-    return "accelerate" if _standing(program, _ACCELERATOR) else ""
+    return "accelerate" if standing(program, _ACCELERATOR) else ""
 
 
 def _has_own_loop(program: Program) -> bool:
@@ -117,7 +117,7 @@ def _has_own_loop(program: Program) -> bool:
     take the Trainer's arguments, and nothing compares them with DeepSpeed's config (transformers
     integrations/deepspeed.py, trainer_config_finalize, which the Trainer calls).
     """
-    if not _standing(program, _ACCELERATOR) or _builds_on_a_trainer(program):
+    if not standing(program, _ACCELERATOR) or _builds_on_a_trainer(program):
         return False
     sites = ((module, site) for module in program.modules.values() for site in module.called.get("backward", ()))
     return any(is_handed_over(place) for place in (place_of(program, *each) for each in sites) if stands(place))
@@ -155,10 +155,6 @@ def _is_own_class(program: Program, module: Module, node: ast.AST, left: int = _
 
 def _name(node: ast.AST) -> str:
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
-
-
-def _standing(program: Program, names: tuple[str, ...]) -> list[Call]:
-    return [call for call in calls(program, names) if stands(call.place) is not False]
 
 
 def _arguments(program: Program, call: Call) -> Reading:
@@ -223,7 +219,7 @@ def _unseen_numbers(program: Program, configs: list[Call]) -> Iterator[Member]:
 
 def arguments_unseen(program: Program, name: str) -> str:
     """Why an argument of the Trainer may be set where it cannot be seen, "" where the program shows all of them."""
-    return _why_unseen(program, _standing(program, ARGUMENT_CLASSES), name)
+    return _why_unseen(program, standing(program, ARGUMENT_CLASSES), name)
 
 
 def _why_unseen(program: Program, configs: list[Call], name: str) -> str:
@@ -270,7 +266,7 @@ def _among_several(call: Call, name: str) -> Setting | None:
 
 def _models(program: Program) -> list[Call]:
     """The loads of models, one of those that ask for the same in the same words (a reference model beside)."""
-    loads = {_words(load): load for load in reversed(_standing(program, LOADERS))}
+    loads = {_words(load): load for load in reversed(standing(program, LOADERS))}
     return [loads[words] for words in reversed(loads)]
 
 
@@ -321,7 +317,7 @@ def _only_model(program: Program) -> Iterator[Claim]:
 
 def _model_file(program: Program) -> tuple[NamedFile, ...]:
     """The folder of the one model that the program loads, or whose config it loads."""
-    loads = _standing(program, _CONFIGS) or _models(program)
+    loads = standing(program, _CONFIGS) or _models(program)
     word = _model_word(loads[0]) if len(loads) == 1 else None
     return (NamedFile("model", word),) if word is not None else ()
 
@@ -354,7 +350,7 @@ def _stored(program: Program) -> Iterator[Claim]:
 
 def _few_bits(program: Program) -> Iterator[Span]:
     """Where a load may be told to quantize weights, or the program has a library that does."""
-    loads = _standing(program, LOADERS)
+    loads = standing(program, LOADERS)
     yield from (call.head for call in loads if call.open)
     for module in program.modules.values():
         found = _OTHER_LOADERS.search(module.source.text)

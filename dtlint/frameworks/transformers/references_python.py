@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from dtlint.frameworks import Claim
 from dtlint.frameworks.pytorch.model_loading import LOADERS
 from dtlint.frameworks.reference_model import REFERENCE, unknown_reference
-from dtlint.languages.python.calls import Call, argument, call_at, called, calls, passed
+from dtlint.languages.python.calls import Call, argument, call_at, called, passed
 from dtlint.languages.python.constants import live_ways
 from dtlint.languages.python.instances import foreign_bases, instances, with_bases
 from dtlint.languages.python.places import Place, place_of
 from dtlint.languages.python.program import Program, all_modules, subclasses
-from dtlint.languages.python.reach import stands
+from dtlint.languages.python.reach import standing, stands
 from dtlint.languages.python.tree import Module, Scope
 from dtlint.value import Setting, Value, written
 
@@ -45,7 +45,7 @@ _MODEL, _REFERENCE = "model", "ref_model"
 
 def reference_claims(program: Program) -> Iterator[Claim]:
     """What the one trainer that runs keeps; unknown where one of several may run that keep different models."""
-    found = [call for call in calls(program, _TRAINERS) if stands(call.place) is not False]
+    found = standing(program, _TRAINERS)
     kept = [(call, _kept(call, program)) for call in found]
     kept.extend(_of_own_classes(program))
     if not kept:

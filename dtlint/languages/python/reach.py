@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from dtlint.languages.python.callers import callers, times_named
+from dtlint.languages.python.calls import Call, calls
 from dtlint.languages.python.constants import undecided
 from dtlint.languages.python.places import Condition, Place, conditions_at, place_of
-from dtlint.languages.python.program import Definition, is_entry
+from dtlint.languages.python.program import Definition, Program, is_entry
 from dtlint.languages.python.sharing import kept
 from dtlint.languages.python.tree import Scope
 from dtlint.record import NamedTuple
@@ -19,6 +20,11 @@ _MAX_LEVELS = 3
 _MAX_CALLERS = 6
 _IMPLICIT = frozenset({"forward", "__call__", "__init__", "__post_init__", "training_step", "main"})
 """Names of functions that are called without being named."""
+
+
+def standing(program: Program, names: Iterable[str]) -> list[Call]:
+    """The calls of these functions that are not certainly left out."""
+    return [call for call in calls(program, names) if stands(call.place) is not False]
 
 
 class Reach(NamedTuple):
